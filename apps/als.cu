@@ -1,4 +1,4 @@
-// Matrix factorisation: alternately all users and all items take a step down the gradient of the squared error.
+// Matrix factorisation: all users and all items alternately take a gradient step on the squared error.
 #include "graph.cuh"
 #include "linkwise/error.hpp"
 
@@ -6,7 +6,7 @@ namespace linkwise::apps {
 namespace {
 
 constexpr int rank = 8;
-constexpr int of_row = 4;  // threads: they read neighbouring ratings, and blocks end one after the other
+constexpr int of_row = 4;  // threads per row: they read neighbouring ratings, and blocks finish one after another
 constexpr std::uint64_t rows_of_block = 64;
 
 struct alignas(32) Factors {

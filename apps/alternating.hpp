@@ -1,4 +1,4 @@
-// Two regions that are read and written in turn: the array of this iteration, and of the next.
+// Double buffering: two regions, for the arrays of this iteration and of the next, which swap roles.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +24,11 @@ using proactive::Producer;
 using proactive::Region;
 using proactive::Sends;
 
-/// What the GPU with most to do has more than its share, where rows are shared out: proact21's applications gain 3.6 of
-/// 4 (§V-B), and 14.3 of 16 (fig. 10), with links without limits.
+/// Load imbalance: the work of the most loaded GPU over the average, where rows are divided among GPUs. With
+/// unlimited links, proact21's applications speed up by 3.6 on 4 GPUs (§V-B), and by 14.3 on 16 (fig. 10).
 inline constexpr double uneven = 1.11;
 
-/// As the last member of an app: nothing runs any more when the others go.
+/// To be the last member of an app: waits until no work is running, before the other members are destroyed.
 class QuietEnd {
  public:
   explicit QuietEnd(Runtime& runtime) : runtime_(runtime) {}
@@ -37,7 +37,7 @@ class QuietEnd {
   ~QuietEnd() {
     try {
       runtime_.synchronize();
-    } catch (const std::exception&) {  // whoever waited has been told
+    } catch (const std::exception&) {  // already reported to whoever waited
       runtime_.abandon();
     }
   }
@@ -46,7 +46,7 @@ class QuietEnd {
   Runtime& runtime_;
 };
 
-/// Rows of a region that a GPU writes, `rows_of_block` a block.
+/// The producer of the rows [first, last) of a region, which a GPU writes with `rows_of_block` rows per block.
 template <typename T>
 Producer<T> producer_of_rows(Region<T>& region, int gpu, std::uint64_t first, std::uint64_t last,
                              std::uint64_t rows_of_block, const AgentPlan& plan) {
@@ -56,7 +56,7 @@ Producer<T> producer_of_rows(Region<T>& region, int gpu, std::uint64_t first, st
           plan};
 }
 
-/// The GPUs' own copies of the parts of an array that their rows take; without data, memory alone.
+/// Each GPU's copy of the part of an array that its rows need; without data, only the memory is allocated.
 class Parts {
  public:
   Parts(const Team& team, const std::string& label) : team_(team), label_(label) {}
@@ -89,12 +89,13 @@ class Alternating {
                  {team.runtime, team.gpus, rows, label + "'", team.plan.agent}},
         rows_of_block_(rows_of_block) {}
 
-  /// To be called before the first step: what a GPU reads, unless everything.
+  /// Declares what a GPU reads, unless it reads everything. To be called before the first step.
   void need(int gpu, ByteRange bytes) {
     for (auto& region : regions_) region.need(gpu, bytes);
   }
 
-  /// kernel(g, from): what GPU number g of the team runs, reading `from`; reads(g): what else it reads.
+  /// kernel(g, from): the kernel that GPU number g of the team runs, reading `from`; reads(g): the other memory that
+  /// it reads; price(g): its cost.
   template <typename MakeKernel, typename Reads, typename Price>
   void step(const std::string& name, MakeKernel&& kernel, Reads&& reads, Price&& price) {
     auto& producers = producers_[1 - current_];
@@ -104,7 +105,7 @@ class Alternating {
       producers.push_back(
           producer_of_rows(to, team_.gpus[g], team_.cuts[g], team_.cuts[g + 1], rows_of_block_, team_.plan));
       producers.back().set_sends(sends_);
-      producers.back().set_timed(false);  // iterations follow each other at once, and are timed together
+      producers.back().set_timed(false);  // iterations run back to back, and are timed together
     }
     for (std::size_t g = 0; g < team_.gpus.size(); ++g) {
       std::vector<MemoryView> all = reads(g);
@@ -118,11 +119,11 @@ class Alternating {
   }
 
   [[nodiscard]] Region<T>& current() { return regions_[current_]; }
-  /// @throws UsageError for a plan that this cannot be run by.
+  /// @throws UsageError for a plan that the regions do not support.
   void check(const AgentPlan& plan) const {
     for (const auto& region : regions_) region.check_goes_with(plan);
   }
-  /// To be called after the team has got another plan: producers are made anew.
+  /// To be called after the team's plan has changed: discards the producers, so that the next steps create new ones.
   void follow_plan() {
     team_.runtime.synchronize();
     for (auto& producers : producers_) producers.clear();

@@ -1,4 +1,4 @@
-// PageRank, and shortest paths by Bellman and Ford: every vertex gathers from those whose edges come in.
+// PageRank, and Bellman-Ford shortest paths: every vertex gathers from its in-neighbours.
 #include <limits>
 
 #include "graph.cuh"
@@ -9,9 +9,10 @@ namespace {
 
 using proactive::WholeBlock;
 
-constexpr std::uint64_t heavy = 512;    // of more edges, all threads of a block see to one vertex
-constexpr double bytes_of_gather = 32;  // a sector for each random read of 4
-// Vertices of different degrees end at different times: their stores do not meet in packets (proact21 §V-B).
+constexpr std::uint64_t heavy = 512;    // a vertex with more edges is processed by a whole block
+constexpr double bytes_of_gather = 32;  // a sector for each random 4-byte read
+// Vertices of different degrees finish at different times, so their stores are not combined into packets (proact21
+// §V-B).
 constexpr int bytes_of_store = 4;
 
 template <typename Vertex>
@@ -38,12 +39,12 @@ struct GatherKernel {
   }
 };
 
-// `of_block`: so few that there are more blocks than run at once, and chunks get ready early; so many that counting a
-// block, which takes a microsecond at its end, is little of it.
+// `of_block`, the vertices per block: few enough that there are more blocks than run at once, so that chunks are
+// ready early; enough that counting a finished block, which takes a microsecond, is a small part of its time.
 struct RankVertex {
-  static constexpr int group = 4;  // threads: most have few edges
+  static constexpr int group = 4;  // threads per vertex: most vertices have few edges
   static constexpr std::uint64_t of_block = 128;
-  const float* inverse_degrees;  // of the part
+  const float* inverse_degrees;  // of this GPU's vertices
   float jump, damping;
 
   template <typename Group>

@@ -1,4 +1,4 @@
-// The part of a sparse matrix that a GPU's rows have.
+// Sparse matrices divided by rows among GPUs.
 #pragma once
 
 #include "alternating.hpp"
@@ -9,7 +9,7 @@ struct RowsOnGpu {
   const std::uint64_t* first;
   const std::uint32_t* column;
   const float* value;
-  std::uint64_t begin, end, offset;  ///< rows, and the entries that lie before the first of them
+  std::uint64_t begin, end, offset;  ///< the row range, and the number of entries before it
 
   [[nodiscard]] LINKWISE_HOST_DEVICE std::uint64_t entry(std::uint64_t row) const {
     return first[row - begin] - offset;
@@ -23,7 +23,7 @@ class DividedRows {
       : first_(team, "first"), column_(team, "column"), value_(team, "value") {
     for (std::size_t g = 0; g < team.gpus.size(); ++g) {
       const std::uint64_t begin = cuts[g], end = cuts[g + 1];
-      // Without data, as many entries in every row.
+      // Without data, every row is assumed to have the same number of entries.
       const std::uint64_t from = rows.first != nullptr ? rows.first[begin] : rows.entries * begin / rows.rows;
       const std::uint64_t to = rows.first != nullptr ? rows.first[end] : rows.entries * end / rows.rows;
       const int gpu = team.gpus[g];
@@ -43,7 +43,8 @@ class DividedRows {
     if (parts_[g].value != nullptr) views.push_back(value_.view(g));
     return views;
   }
-  /// Bytes that going through the part takes, with so many of a random place for each entry.
+  /// Bytes of memory traffic of a pass over the part: `of_entry` per entry, including random reads, and `of_row` per
+  /// row.
   [[nodiscard]] double bytes(std::size_t g, double of_entry, double of_row) const {
     return static_cast<double>(entries_[g]) * of_entry + static_cast<double>(parts_[g].end - parts_[g].begin) * of_row;
   }

@@ -18,7 +18,7 @@ constexpr int rows_of_block = 256;
 
 struct JacobiKernel {
   static constexpr int threads = rows_of_block;
-  const double* diagonals;  // of the part's rows
+  const double* diagonals;  // of this GPU's rows
   const double* right_side;
   const double* x;
   std::uint64_t rows, first, last;

@@ -13,7 +13,7 @@ using namespace proactive;
 
 constexpr std::uint32_t stores_of_block = 64;
 
-// Any place of the array for a block's n-th store.
+// A pseudo-random position in the array for a block's n-th store.
 LINKWISE_HOST_DEVICE inline std::uint64_t place_of(std::uint32_t block, std::uint64_t n, std::uint64_t count) {
   const std::uint64_t mixed = (block * std::uint64_t{stores_of_block} + n) * 0x9E3779B97F4A7C15ULL;
   return (mixed >> 20) % count;
@@ -31,7 +31,7 @@ struct ScatterKernel {
 
 constexpr std::uint64_t page_floats = page_bytes / sizeof(float);
 
-// Block b writes page b; the third one `shift` elements too far, and after so many nanoseconds.
+// Block b writes page b; block 3 writes `shift` elements too far, and after a delay of `nanoseconds`.
 struct PagesKernel {
   static constexpr int threads = 256;
   std::uint64_t shift = 0, nanoseconds = 0;

@@ -58,7 +58,7 @@ class SyntheticApp final : public App {
     Producer<Words> producer =
         producer_of_rows(region_, team_.gpus.front(), 0, region_.count(), words_of_block, team_.plan);
     producer.set_sends(sends_);
-    producer.set_timed(false);  // iterations follow each other at once, and are timed together
+    producer.set_timed(false);  // iterations run back to back, and are timed together
     return producer;
   }
 

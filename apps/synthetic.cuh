@@ -1,4 +1,4 @@
-// What the microbenchmark makes.
+// The words that the microbenchmark generates.
 #pragma once
 
 #include <cstdint>

@@ -11,16 +11,17 @@ namespace linkwise::apps {
 namespace {
 
 constexpr int threads_of_block = 128;
-constexpr int of_ray = 8;  // threads, since rays are few and long
-// One after the other would take as long on any number of GPUs.
+constexpr int of_ray = 8;  // threads per ray, since rays are few and long
+// One ray per thread group: several rays one after another would take as long on any number of GPUs.
 constexpr int rays_of_block = threads_of_block / of_ray;
 
 struct Geometry {
   int size, views, detectors;
 };
 
-// The value between two neighbours of a line of `count` values, `stride` apart; 0 outside. Both are always loaded, from
-// the line's begin where they are outside, so that no load waits for a branch.
+// Interpolates linearly between two neighbours in a line of `count` values, `stride` apart; values outside are 0.
+// Both neighbours are always loaded, from the start of the line if they are outside, so that no load waits for a
+// branch.
 LINKWISE_HOST_DEVICE inline float between(const float* line, int count, std::int64_t stride, float at) {
   const float below = floorf(at);
   const int i = static_cast<int>(below);
@@ -30,14 +31,14 @@ LINKWISE_HOST_DEVICE inline float between(const float* line, int count, std::int
   return from + (at - below) * (to - from);
 }
 
-// y - A x, of views. A ray is followed through the rows or the columns of the image, whichever it crosses at the
-// smaller angle, with the pixels' values interpolated between neighbours (Joseph's projector).
+// y - A x, for the views. A ray is traced row by row or column by column, whichever it crosses more steeply, with
+// pixel values interpolated between neighbours (Joseph's projector).
 struct ResidualKernel {
   static constexpr int threads = threads_of_block;
   Geometry geometry;
-  const float* measured;  // of the part
+  const float* measured;  // of this GPU's part
   const float* image;
-  const float* cosines;  // and sines
+  const float* cosines;  // interleaved with the sines
   std::uint64_t first, last;
 
   template <typename Out>
@@ -58,7 +59,7 @@ struct ResidualKernel {
     const bool through_rows = fabsf(c) >= fabsf(s);
     const float across = through_rows ? c : s, along = through_rows ? s : c;
     const std::int64_t line = through_rows ? n : 1, stride = through_rows ? 1 : n;
-    // Points of the ray have x · c + y · s = offset, from the middle.
+    // Points on the ray satisfy x · c + y · s = offset, relative to the middle of the image.
     const float slope = -along / across, in_middle = offset / across + middle;
     return threads_of_ray.sum(0, n, 0.0F, [&](std::uint64_t i) {
       return between(image + i * line, n, stride, (static_cast<float>(i) - middle) * slope + in_middle);
@@ -99,7 +100,7 @@ struct ImageKernel {
   }
 };
 
-// 0 to count - 1, neighbours far from each other.
+// A permutation of 0 to count - 1 in which neighbours are far apart.
 std::vector<int> mixed(int count) {
   int step = std::max(static_cast<int>(0.618 * count), 1);
   while (std::gcd(step, count) != 1) ++step;
@@ -119,8 +120,8 @@ class XrayCt final : public App {
         residual_(views_of_, views_of_.cuts.back(), rays_of_block, "residual"),
         measured_(views_of_, "sinogram"),
         cosines_(views_of_, "angles") {
-    // Views in another order than that of their angles: rays along rows and across them read memory differently, and
-    // every GPU gets some of both.
+    // Views are not in the order of their angles: rays along rows and rays across them have different access
+    // patterns, and so every GPU gets some of both.
     const std::vector<int> order = mixed(geometry_.views);
     std::vector<float> cosines, measured;
     for (const int view : order) {

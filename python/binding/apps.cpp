@@ -42,7 +42,7 @@ void bind_apps_themselves(nb::module_& m) {
       .def("wait", &App::wait, nb::call_guard<nb::gil_scoped_release>());
 }
 
-/// The rows of a matrix; without arrays, so many rows and entries.
+/// The rows of a sparse matrix; without arrays, only its size.
 struct MatrixArrays {
   std::uint64_t rows, columns, entries;
   std::optional<Column<std::uint64_t>> first;
@@ -216,7 +216,7 @@ void bind_apps(nb::module_& m) {
       },
       nb::arg("agents"), nb::arg("exhaustive"), nb::arg("seconds"));
   m.def("seconds_of_work", &proactive::seconds_of_work, nb::arg("runtime"),
-        "From the first start to the last end since the last clear_timeline. Blocks.");
+        "Seconds from the first start to the last end since the last clear_timeline. Blocks.");
   bind_apps_themselves(m);
   bind_makers(m);
   bind_samples(m);

@@ -1,4 +1,4 @@
-// The Python module linkwise._core: thin, typed, no algorithm. One function a room.
+// The Python module linkwise._core: thin, typed bindings without algorithms. One function per area.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -29,7 +29,8 @@ void bind_apps(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_probe(nanobind::module_& m);
 
-/// The two capsules of Arrow's C device interface for numbers on a GPU, which are ready; `owner` keeps them.
+/// The two capsules of Arrow's C device interface for numbers on a GPU. The numbers must be complete; `owner` keeps
+/// their memory alive.
 nanobind::tuple arrow_device_array_of(std::uintptr_t address, std::int64_t count, const std::string& format, int gpu,
                                       const nanobind::object& owner);
 

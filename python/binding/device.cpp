@@ -97,7 +97,7 @@ void bind_handles(nb::module_& m) {
   nb::class_<Buffer>(m, "Buffer")
       .def_prop_ro("view", &Buffer::view)
       .def("slice", &Buffer::slice, nb::arg("offset"), nb::arg("bytes"))
-      .def("release", [](Buffer& self) { self = Buffer(); }, "Gives the memory back now.");
+      .def("release", [](Buffer& self) { self = Buffer(); }, "Frees the memory now.");
 
   nb::class_<std::stop_source>(m, "StopSource").def(nb::init<>()).def("request_stop", [](std::stop_source& self) {
     self.request_stop();
@@ -150,7 +150,8 @@ void bind_order(OfRuntime& runtime) {
 void bind_copies(OfRuntime& runtime) {
   runtime
       .def("copy", &Runtime::copy, nb::arg("stream"), nb::arg("to"), nb::arg("source"))
-      // The runtime holds the arrays as long as it lives, since nobody else knows when their copies have run.
+      // The runtime keeps the arrays alive for its whole lifetime, since nothing else knows when their copies have
+      // run.
       .def(
           "copy_in",
           [](Runtime& self, Stream stream, const MemoryView& to, const ConstArray& array) {
@@ -208,14 +209,14 @@ void bind_runtime(nb::module_& m) {
 void bind_gpus(nb::module_& m) {
   m.def(
       "cuda_runtime", [](const Machine& machine) { return open_gpus(machine); }, nb::arg("machine"),
-      "The runtime of the GPUs that CUDA shows; `machine` describes them.");
+      "The runtime of the GPUs that are visible to CUDA; `machine` describes them.");
   nb::class_<CudaGpu>(m, "CudaGpu")
       .def_ro("name", &CudaGpu::name)
       .def_ro("memory_gib", &CudaGpu::memory_gib)
       .def_ro("multiprocessors", &CudaGpu::multiprocessors)
       .def_ro("compute_capability", &CudaGpu::compute_capability)
       .def_ro("pci_bus_id", &CudaGpu::pci_bus_id);
-  m.def("cuda_driver_version", &cuda_driver_version, "As 13000 for 13.0; 0 without a driver.");
+  m.def("cuda_driver_version", &cuda_driver_version, "For example 13000 for 13.0; 0 without a driver.");
   nb::class_<GpuSeat::NvLink>(m, "NvLinkSeat")
       .def_ro("version", &GpuSeat::NvLink::version)
       .def_ro("to_switch", &GpuSeat::NvLink::to_switch)
@@ -226,9 +227,8 @@ void bind_gpus(nb::module_& m) {
       .def_ro("pcie_generation", &GpuSeat::pcie_generation)
       .def_ro("pcie_width", &GpuSeat::pcie_width)
       .def_ro("nvlinks", &GpuSeat::nvlinks);
-  m.def("gpu_seats", &gpu_seats, "Where each GPU sits, as NVML and the kernel say.");
-  m.def("cuda_gpus", &cuda_gpus, nb::call_guard<nb::gil_scoped_release>(),
-        "What CUDA says about each GPU that it can use here.");
+  m.def("gpu_seats", &gpu_seats, "Each GPU's place in the machine, as reported by NVML and the kernel.");
+  m.def("cuda_gpus", &cuda_gpus, nb::call_guard<nb::gil_scoped_release>(), "CUDA's properties of each usable GPU.");
   m.def(
       "cuda_unavailable_reason",
       [] {
@@ -254,7 +254,7 @@ void bind_device(nb::module_& m) {
         return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory->data(), {bytes}, owner);
       },
       nb::arg("bytes"), nb::arg("numa_node") = -1,
-      "Page-locked memory where CUDA can be used, plain aligned memory elsewhere; of a NUMA node, unless it is -1.");
+      "Pinned memory if CUDA can be used, otherwise plain aligned memory; on a NUMA node, unless that is -1.");
   m.def("is_pinned", [](const ConstArray& array) { return is_pinned(array.data()); }, nb::arg("array"));
 }
 

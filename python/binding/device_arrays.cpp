@@ -1,5 +1,5 @@
-// Arrays on the GPUs in memory of ours, for any library that knows DLPack, the CUDA array interface or Arrow's device
-// interface.
+// Device arrays in memory that Linkwise owns, for any library that supports DLPack, the CUDA array interface or
+// Arrow's C device interface.
 #include "device_arrays.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -78,7 +78,7 @@ std::string arrow_format(const nb::dlpack::dtype& type) {
 }
 
 nb::object to_dlpack(DeviceArray& self, std::optional<std::int64_t> stream) {
-  if (self.simulated()) {  // the consumer is in host memory; one thread at a time uses a virtual machine
+  if (self.simulated()) {  // the consumer reads host memory; one thread at a time may use a virtual machine
     self.memory->ready().wait();
     self.memory->runtime().host_reads(self.view, "shows a result");
   } else if (stream != -1) {
@@ -106,7 +106,7 @@ nb::dict cuda_array_interface(DeviceArray& self) {
 nb::tuple to_arrow(nb::handle_t<DeviceArray> self_object, const nb::object&) {
   auto& self = nb::cast<DeviceArray&>(self_object);
   if (self.simulated()) throw nb::attribute_error("a simulated GPU has no device array");
-  self.memory->use_on(native_stream(legacy_default_stream));  // or any other, for all that Arrow says
+  self.memory->use_on(native_stream(legacy_default_stream));  // Arrow does not say which stream the consumer uses
   {
     const nb::gil_scoped_release release;
     self.memory->ready().wait();
@@ -128,10 +128,10 @@ nb::object to_numpy(const DeviceArray& self) {
 }  // namespace
 
 void bind_device_arrays(nb::module_& m) {
-  nb::class_<PartMemory>(m, "PartMemory", "What keeps the memory of device arrays.");
+  nb::class_<PartMemory>(m, "PartMemory", "Keeps the memory of device arrays alive.");
   nb::class_<DeviceArray>(m, "DeviceArray",
-                          "A one-dimensional array on a GPU, for any library that knows DLPack or the CUDA array "
-                          "interface. What a consumer's stream does with it comes behind the sort that made it.")
+                          "A one-dimensional array on a GPU, for any library that supports DLPack or the CUDA array "
+                          "interface. A consumer's stream is ordered after the work that produced the array.")
       .def("__len__", &DeviceArray::size)
       .def_prop_ro("gpu", [](const DeviceArray& self) { return self.view.place.index; })
       .def_prop_ro("nbytes", [](const DeviceArray& self) { return self.view.bytes; })

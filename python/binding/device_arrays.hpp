@@ -1,4 +1,4 @@
-// Arrays on the GPUs in memory of ours, as Python has them.
+// Device arrays in memory that Linkwise owns, as exposed to Python.
 #pragma once
 
 #include <nanobind/ndarray.h>
@@ -16,17 +16,17 @@ namespace linkwise::binding {
 
 /// @throws UsageError if keys cannot be of that type.
 KeyType key_type_of(const nanobind::dlpack::dtype& type);
-/// As NumPy writes it.
+/// The type in NumPy's notation, for example "<i4".
 std::string type_string(const nanobind::dlpack::dtype& type);
-/// The streams that DLPack and the CUDA array interface have numbers for are CUDA's own handles for them.
+/// The CUDA handle of a stream; the numbers of DLPack and of the CUDA array interface are CUDA's own handles.
 void* native_stream(std::int64_t number);
 
-/// The memory of what lies on a GPU, as long as an array of it is alive. Whoever had it may still be using it on
-/// streams of their own when they let go, so those are remembered.
+/// Memory on a GPU, kept for as long as an array refers to it. Consumers may still be using it on their own streams
+/// when they drop the array, so those streams are recorded.
 class PartMemory {
  public:
-  /// `owner` is that of the runtime; what is in the memory is there once `ready` has passed. On `streams`, which wait
-  /// for that, somebody may use it.
+  /// `owner` keeps the runtime alive; the memory's contents are complete once `ready` has happened. `streams`, which
+  /// already wait for `ready`, may be using the memory.
   PartMemory(nanobind::object owner, Runtime& runtime, int gpu, Buffer memory, std::shared_ptr<SharedEvent> ready,
              std::vector<void*> streams)
       : owner_(std::move(owner)),
@@ -41,7 +41,7 @@ class PartMemory {
 
   [[nodiscard]] Runtime& runtime() const { return runtime_; }
   [[nodiscard]] SharedEvent& ready() const { return *ready_; }
-  /// Orders what that stream does next behind what made this.
+  /// Orders the further work of that stream after the work that produced the contents.
   void use_on(void* stream);
 
  private:

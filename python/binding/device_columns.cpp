@@ -1,4 +1,4 @@
-// Columns that are brought to the GPUs, rows of them, keys of several, and back.
+// Copies columns to the GPUs and back, gathers their rows there, and packs several columns into keys.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -38,7 +38,7 @@ std::vector<DeviceArray> arrays_of(const nb::object& runtime_object, std::vector
 
 std::vector<DeviceArray> bring(const nb::object& runtime_object, const std::vector<int>& gpus, const Array& column) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
-  (void)key_type_of(column.dtype());  // so that its results, too, have a type that others know
+  (void)key_type_of(column.dtype());  // rejects types that the resulting arrays could not be exported with
   std::vector<ColumnPart> parts;
   {
     const nb::gil_scoped_release release;
@@ -58,7 +58,7 @@ void require_on(const DeviceArray& array, int gpu) {
     throw UsageError("an array does not lie on the GPU that it is said to be on");
 }
 
-// What each GPU has of a column.
+// Each GPU's part of a column.
 std::vector<MemoryView> views_of(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
                                  const Runtime& runtime) {
   if (gpus.empty() || column.size() != gpus.size())
@@ -177,19 +177,19 @@ std::vector<nb::object> fetch(const nb::object& runtime_object, const Columns& c
 
 void bind_device_columns(nb::module_& m) {
   m.def("bring_column", &bring, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
-        "A column of host memory on the GPUs, an equal share on each.");
+        "Copies a host column to the GPUs, an equal share to each.");
   m.def("take_rows", &take_from_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("numbers"),
-        "Elements of a column that lies on the GPUs, by their numbers in the whole; each where its number lies.");
+        "Elements of a column on the GPUs, by their row numbers in the whole; each on the GPU of its number.");
   m.def("take_rows_from_host", &take_from_host, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
         nb::arg("numbers"),
-        "The same of a column in page-locked host memory, which the GPUs read across their links; None if it is not.");
+        "Like take_rows, for a column in pinned host memory, which the GPUs read directly; None if not pinned.");
   m.def("pack_keys", &pack, nb::arg("runtime"), nb::arg("gpus"), nb::arg("left"), nb::arg("right"),
         nb::sig("def pack_keys(runtime: Runtime, gpus: Sequence[int], left: Sequence[Sequence[DeviceArray]], right: "
                 "Sequence[Sequence[DeviceArray]]) -> tuple[list[DeviceArray], list[DeviceArray]] | None"),
-        "Keys for the rows of both sides of a join, equal where all columns of integers are; None if they "
+        "Packs the integer columns of both sides of a join into keys, equal if all columns are equal; None if keys "
         "take more than 64 bits.");
   m.def("fetch_columns", &fetch, nb::arg("runtime"), nb::arg("columns"),
-        "All of several columns that lie on the GPUs, in host memory.");
+        "Copies whole columns from the GPUs to host memory.");
 }
 
 }  // namespace linkwise::binding

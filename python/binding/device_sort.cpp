@@ -1,4 +1,4 @@
-// Sorting and joining arrays that lie on the GPUs: other libraries', and ours.
+// Sorts and joins device arrays, of other libraries and of Linkwise.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -21,7 +21,7 @@ namespace {
 using AnyArray = nb::ndarray<nb::ndim<1>>;
 using Streams = std::vector<std::optional<std::int64_t>>;
 
-// Columns that lie on the plan's GPUs, checked.
+// The columns on the plan's GPUs, validated.
 DeviceColumns columns_of(const Runtime& runtime, const SortPlan& plan, const std::vector<AnyArray>& keys,
                          const std::vector<AnyArray>& values, const Streams& streams, bool donated) {
   if (keys.size() != plan.gpus.size() || streams.size() != keys.size() ||
@@ -58,7 +58,7 @@ std::shared_ptr<PartMemory> memory_of(const nb::object& runtime, SortedPart part
                                       std::move(part.ready), std::move(streams));
 }
 
-// To a caller whose streams are not known.
+// Hands the input arrays back to a caller whose streams are not known.
 void hand_back(Runtime& runtime, const DeviceColumns& columns) {
   for (const DevicePart& part : columns.parts)
     for (const auto& [data, width] :
@@ -132,7 +132,8 @@ JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, const ArraysOfSide&
   return join_device_totals(runtime, plan, input);
 }
 
-// For each GPU what the left side shows of its rows, and the right side, or None of semi and anti joins.
+// For each GPU a pair of arrays, of its rows' values or row numbers on the left and on the right side; the latter is
+// None for semi and anti joins.
 std::vector<nb::tuple> rows_of(const nb::object& runtime_object, const JoinPlan& plan, const ArraysOfSide& left,
                                const ArraysOfSide& right, const std::string& how, bool verify, int row_number_bytes,
                                bool any_order, const std::string& way, std::uint32_t table_rows) {
@@ -177,13 +178,12 @@ void bind_device_sort(nb::module_& m) {
   m.def("join_device_rows", &rows_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("left"), nb::arg("right"),
         nb::arg("how") = "inner", nb::arg("verify") = true, nb::arg("row_number_bytes") = 8,
         nb::arg("any_order") = false, nb::arg("way") = "auto", nb::arg("table_rows") = 0,
-        "The rows of the join, on the GPUs: for each a pair of arrays, the values of both sides or, of a side without, "
-        "numbers of rows; of semi and anti joins, (array, None). By key, unless any order will do.");
+        "The rows of the join, on the GPUs: for each GPU a pair of arrays, both sides' values, or row numbers for a "
+        "side without values; (array, None) for semi and anti joins. In key order, unless any_order is set.");
   m.def("sort_device", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("keys").noconvert(),
         nb::arg("values").noconvert(), nb::arg("streams"), nb::arg("donated"), nb::arg("options"),
-        "Sorts arrays that lie on the plan's GPUs (NumPy arrays stand in for them where the machine is simulated): for "
-        "each a pair of arrays, keys and values or None. Streams are the caller's, as in DLPack; None waits until all "
-        "is done.");
+        "Sorts arrays on the plan's GPUs (NumPy arrays if the machine is simulated). Returns a pair of arrays for "
+        "each GPU: keys, and values or None. Streams are the caller's, as in DLPack; None waits until all is done.");
 }
 
 }  // namespace linkwise::binding

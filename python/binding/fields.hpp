@@ -1,4 +1,4 @@
-// Plans as Python sees them: every field that visit_fields names.
+// Exposes plans to Python: every field that visit_fields names.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,7 +19,7 @@ void bind_fields(nanobind::class_<Plan>& plan) {
   visit_fields(static_cast<const Plan*>(nullptr), [&](const char* name, auto member) { plan.def_rw(name, member); });
 }
 
-/// A method that pins fields, by their names, to the values that a plan has.
+/// Defines a method that pins the named fields to their values in a given plan.
 template <typename Constraints, typename Plan>
 void bind_pinned(nanobind::class_<Constraints>& constraints, const char* name, Pinned<Plan> Constraints::* member) {
   constraints.def(

@@ -1,5 +1,5 @@
-// Arrays of other libraries that lie on a GPU and do not speak DLPack: the CUDA array interface, and Arrow's C device
-// interface (https://arrow.apache.org/docs/format/CDeviceDataInterface.html).
+// Device arrays of libraries without DLPack support: the CUDA array interface, and Arrow's C device interface
+// (https://arrow.apache.org/docs/format/CDeviceDataInterface.html).
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
@@ -19,13 +19,13 @@ constexpr std::int32_t arrow_device_cuda = 2;
 
 void* native(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // NOLINT(performance-no-int-to-ptr)
 
-// A capsule of DLPack for memory that lies on a GPU, as long as `owner` lives.
+// A DLPack capsule for device memory, which is kept alive by `owner`.
 nb::object dlpack_of(std::uintptr_t address, std::size_t count, int code, int bits, int gpu, const nb::object& owner) {
   const nb::dlpack::dtype type{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
   return nb::cast(nb::ndarray<>(native(address), {count}, owner, {}, type, nb::device::cuda::value, gpu));
 }
 
-// A column of numbers on a GPU that came through Arrow's device interface, and is released with this.
+// A column of numbers on a GPU, received through Arrow's C device interface and released by the destructor.
 class ArrowDeviceColumn {
  public:
   explicit ArrowDeviceColumn(const nb::object& source) {
@@ -50,7 +50,7 @@ class ArrowDeviceColumn {
   [[nodiscard]] bool has_nulls() const {
     return array_.array.null_count != 0 && array_.array.n_buffers > 0 && array_.array.buffers[0] != nullptr;
   }
-  /// Of the first element, of so many bytes. Blocks until whoever made it is done.
+  /// The address of the first element. Blocks until the column's producer has finished.
   [[nodiscard]] std::uintptr_t address(std::int64_t element_bytes) const {
     if (array_.sync_event != nullptr) wait_for_event(array_.sync_event);
     const auto* data = static_cast<const std::byte*>(array_.array.buffers[1]);
@@ -62,7 +62,7 @@ class ArrowDeviceColumn {
   ArrowDeviceArray array_{};
 };
 
-// What keeps an exported column alive, until its consumer releases it.
+// Keeps an exported column alive until its consumer releases it.
 struct Exported {
   nb::object owner;
   const void* buffers[2];
@@ -113,7 +113,7 @@ nb::tuple arrow_device_array_of(std::uintptr_t address, std::int64_t count, cons
 }
 
 void bind_foreign_arrays(nb::module_& m) {
-  nb::class_<ArrowDeviceColumn>(m, "ArrowDeviceColumn", "A column on a GPU, of what has __arrow_c_device_array__.")
+  nb::class_<ArrowDeviceColumn>(m, "ArrowDeviceColumn", "A GPU column of an object with __arrow_c_device_array__.")
       .def(nb::init<const nb::object&>(), nb::arg("source"))
       .def_prop_ro("on_gpu", &ArrowDeviceColumn::on_gpu)
       .def_prop_ro("gpu", &ArrowDeviceColumn::gpu)
@@ -125,7 +125,7 @@ void bind_foreign_arrays(nb::module_& m) {
         nb::arg("owner"), "A DLPack capsule of memory on a GPU.");
   m.def(
       "gpu_of_pointer", [](std::uintptr_t address) { return gpu_of_pointer(native(address)); }, nb::arg("address"),
-      "The GPU that the memory lies on; -1 if on none.");
+      "The GPU on which the memory resides; -1 if on none.");
 }
 
 }  // namespace linkwise::binding

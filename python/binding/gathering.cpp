@@ -1,4 +1,4 @@
-// Rows of Arrow columns by their numbers, on the cores and on the GPUs.
+// Gathers rows of Arrow columns by row number, on the CPU and on the GPUs.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -21,10 +21,10 @@ namespace nb = nanobind;
 namespace linkwise::binding {
 namespace {
 
-// A column's chunks, which live as long as this; nothing where there are none, or of a type that is not gathered.
+// A column's chunks, kept alive by this; no column if there are no chunks, or their type is not supported.
 class OwnedColumn {
  public:
-  enum class For { cores, gpus };  // these have to know what is page-locked, for which CUDA is asked
+  enum class For { cores, gpus };  // for GPUs, CUDA is asked which chunks are pinned
 
   explicit OwnedColumn(const nb::list& chunks, For who = For::gpus) {
     std::vector<const ArrowArray*> arrays;
@@ -81,7 +81,7 @@ bool mix_into_hashes(const nb::list& chunks, const Hashes& hashes) {
   return true;
 }
 
-// Columns, each a list of Arrow arrays, whose chunks are looked at once, however often rows of them are gathered.
+// Columns, each a list of Arrow arrays. Their chunks are inspected once, however often rows are gathered.
 class OwnedColumns {
  public:
   explicit OwnedColumns(const nb::list& columns) {
@@ -91,7 +91,8 @@ class OwnedColumns {
   OwnedColumns(const OwnedColumns&) = delete;
   OwnedColumns& operator=(const OwnedColumns&) = delete;
 
-  // What gather_column returns of each, of as many rows of its own; by any thread.
+  // What gather_column returns for each column and its own row numbers, of which all columns have equally many. Can
+  // be called by any thread.
   [[nodiscard]] std::vector<nb::object> gather(const std::vector<Words>& rows) const {
     if (owned_.size() != rows.size()) throw UsageError("the columns have row numbers each");
     std::vector<RowsOfColumn> known;
@@ -116,7 +117,7 @@ class OwnedColumns {
     return results;
   }
 
-  // The sum of the hashes of all rows; nothing if a column is of a type that is not gathered.
+  // The sum of the hashes of all rows; nothing if a column is empty or of a type that is not supported.
   [[nodiscard]] std::optional<std::uint64_t> sum_of_hashes() const {
     std::vector<ChunkedColumn> known;
     for (const auto& column : owned_) {
@@ -131,7 +132,7 @@ class OwnedColumns {
   std::vector<std::unique_ptr<OwnedColumn>> owned_;
 };
 
-// Whether GPUs gather columns of an Arrow type, which has __arrow_c_schema__.
+// Whether GPUs can gather columns of an Arrow type, an object with __arrow_c_schema__.
 bool type_gathers_on_gpus(const nb::object& type) {
   const auto capsule = type.attr("__arrow_c_schema__")();
   auto* schema = static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_schema"));
@@ -165,7 +166,7 @@ nb::object gather_columns_on_gpus(Runtime& runtime, const std::vector<int>& gpus
   return results;
 }
 
-// Seconds on the GPUs and on the cores.
+// Estimated seconds on the GPUs and on the CPU.
 nb::tuple price_of_gather(const Machine& machine, const std::vector<int>& gpus, std::uint64_t memory_limit,
                           const nb::list& columns, const Words& rows) {
   GatherWorkload workload;
@@ -192,28 +193,26 @@ void bind_gathering(nb::module_& m) {
   m.def("gather_column", &gather_column, nb::arg("chunks"), nb::arg("rows").none() = nb::none(),
         "(nulls, validity, offsets, values) of these rows of Arrow arrays, or of all; None for nested types and the "
         "like. Raises OverflowError if the strings take more bytes than their offsets count. Releases the GIL.");
-  m.def(
-      "hash_rows", &mix_into_hashes, nb::arg("chunks"), nb::arg("hashes"),
-      "Mixes the elements of Arrow arrays into the hashes of their rows. False, and nothing done, for types for which "
-      "gather_column returns None, and where there are no arrays. Releases the GIL.");
+  m.def("hash_rows", &mix_into_hashes, nb::arg("chunks"), nb::arg("hashes"),
+        "Mixes the elements of Arrow arrays into the hashes of their rows. Does nothing and returns False for types "
+        "for which gather_column returns None, or if there are no arrays. Releases the GIL.");
   nb::class_<OwnedColumns>(m, "Columns")
       .def(nb::init<const nb::list&>(), nb::arg("columns"),
-           "Columns, each a list of Arrow arrays, which are looked at once.")
+           "Columns, each a list of Arrow arrays, which are inspected once.")
       .def("gather", &OwnedColumns::gather, nb::arg("rows"),
-           "What gather_column returns of each column, of as many rows of its own, at once and by any thread; also "
-           "None for those whose strings take more bytes than their offsets count. Releases the GIL.")
-      .def(
-          "sum_of_hashes", &OwnedColumns::sum_of_hashes,
-          "The sum modulo 2**64 of the hashes of all rows, into which hash_rows mixes one column after the other; None "
-          "if gather_column returns None of one. Releases the GIL.");
+           "What gather_column returns for each column and its own row numbers, all columns at once; also None for "
+           "columns whose strings overflow their offsets. Can be called by any thread. Releases the GIL.")
+      .def("sum_of_hashes", &OwnedColumns::sum_of_hashes,
+           "The sum modulo 2**64 of the hashes of all rows, as hash_rows makes them of one column after the other; "
+           "None if gather_column returns None for one. Releases the GIL.");
   m.def("gathers_on_gpus", &type_gathers_on_gpus, nb::arg("type"),
-        "Whether GPUs gather columns of an Arrow type; others are the cores'.");
+        "Whether GPUs can gather columns of an Arrow type; others are gathered on the CPU.");
   m.def("gather_columns_on_gpus", &gather_columns_on_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
         nb::arg("rows"),
-        "The same of several columns, each a list of Arrow arrays, on GPUs. None may be of a type for which "
-        "gather_column returns None.");
+        "Like gather_column, for several columns on GPUs, each a list of Arrow arrays. None may be of a type for "
+        "which gather_column returns None.");
   m.def("price_of_gather", &price_of_gather, nb::arg("machine"), nb::arg("gpus"), nb::arg("memory_limit"),
-        nb::arg("columns"), nb::arg("rows"), "Seconds that gathering takes on the GPUs, and on the cores.");
+        nb::arg("columns"), nb::arg("rows"), "Estimated seconds of the gather on the GPUs, and on the CPU.");
 }
 
 }  // namespace linkwise::binding

@@ -1,4 +1,4 @@
-// Which rows of two relations match, by a hash table of one of them.
+// Finds the matching rows of two relations with a hash table of one of them.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -20,10 +20,10 @@ namespace {
 
 using Valid = nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 
-// The keys of a side, with what they point to.
+// The keys of one side, together with the columns that they refer to.
 class OwnedKeyWords {
  public:
-  // Columns: what words are hashes of, arrays with __arrow_c_array__; none where words are the keys.
+  // `columns`: the columns whose hashes `words` are, as arrays with __arrow_c_array__; empty if `words` are the keys.
   OwnedKeyWords(Words words, std::optional<Valid> valid, const nb::list& columns, std::uint64_t base)
       : words_(std::move(words)), valid_(std::move(valid)), base_(base) {
     if (valid_ && valid_->size() != words_.size()) throw UsageError("each row is valid or not");
@@ -89,13 +89,13 @@ void bind_hash_join(nb::module_& m) {
   nb::class_<OwnedKeyWords>(m, "KeyWords")
       .def(nb::init<Words, std::optional<Valid>, const nb::list&, std::uint64_t>(), nb::arg("words"),
            nb::arg("valid").none(), nb::arg("columns"), nb::arg("base") = 0,
-           "The keys of a side: words that are the keys, or hashes of what lies in columns, each in one piece; for "
-           "each row a byte that is 0 where its key matches nothing; and what is to be taken off the words.");
-  nb::class_<SharedTable>(m, "KeyTable", "A hash table of a side's keys, for all who look up keys in it.")
+           "The keys of a side: words that are the keys, or hashes of the columns, each in one piece; for each row a "
+           "byte that is 0 if its key matches nothing; and the base that is subtracted from the words.");
+  nb::class_<SharedTable>(m, "KeyTable", "A hash table of a side's keys, which several lookups can share.")
       .def(nb::init<const OwnedKeyWords&>(), nb::arg("keys"), nb::keep_alive<1, 2>(),
            nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("is_unique", [](const SharedTable& self) { return self.table->is_unique(); });
-  nb::class_<FoundRows>(m, "FoundRows", "Which rows of a table's side have been found by anybody.")
+  nb::class_<FoundRows>(m, "FoundRows", "Which rows of a table's side have been found by any lookup.")
       .def(
           "__init__", [](FoundRows* self, const SharedTable& table) { new (self) FoundRows(table.table); },
           nb::arg("table"), nb::keep_alive<1, 2>())
@@ -116,7 +116,7 @@ void bind_hash_join(nb::module_& m) {
             }
             return rows_of<std::int64_t>(std::move(numbers), count);
           },
-          nb::arg("found"), "Their numbers, rising: of those that were found, or of the others.");
+          nb::arg("found"), "The row numbers, ascending, of the rows that were found or of the others.");
   nb::class_<HashMatches>(m, "HashMatches")
       .def(
           "__init__",
@@ -139,11 +139,11 @@ void bind_hash_join(nb::module_& m) {
           "keeps_each_row",
           [](HashMatches& self, const std::string& how) { return self.keeps_each_row(join_kind_from(how)); },
           nb::arg("how"), nb::call_guard<nb::gil_scoped_release>(),
-          "Whether every row of the side that is looked up comes once, in its order, and nothing else.")
+          "Whether the result has every row of the probe side exactly once, in order, and nothing else.")
       .def("indices", &indices_of, nb::arg("how"), nb::arg("first") = 0, nb::arg("count").none() = nb::none(),
            nb::arg("row_bytes") = 8, nb::arg("left") = true, nb::arg("right") = true,
-           "The left and right row numbers of rows of the result, from the first on, in 8 bytes each, -1 for none, or "
-           "in 4 where none is missing; None for a side that is not asked for, and for the right one of semi and anti.")
+           "The left and right row numbers of `count` rows of the result from `first` on: 8 bytes each, -1 for no "
+           "row, or 4 bytes if no row is missing; None for an unwanted side, and for the right of semi and anti.")
       .def_prop_ro("left_is_unique", &HashMatches::left_is_unique, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("right_is_unique", &HashMatches::right_is_unique, nb::call_guard<nb::gil_scoped_release>());
 }

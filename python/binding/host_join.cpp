@@ -62,7 +62,7 @@ JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const
   return join_totals(runtime, plan, input);
 }
 
-// The caller's arrays for the rows, made when their number is known.
+// The caller's output arrays, created once the number of rows is known.
 struct Arrays {
   std::optional<Output> keys, left, right;
 };
@@ -155,7 +155,7 @@ void bind_host_join(nb::module_& m) {
       .def_ro("right_sum", &JoinTotals::right_sum);
   m.def("join_fits", &fits, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left_rows"),
         nb::arg("right_rows"), nb::arg("value_bytes"), nb::arg("how"), nb::arg("wants_rows"),
-        "Whether a join of so many rows goes into the memory of the plan's GPUs.");
+        "Whether a join of this size fits into the memory of the plan's GPUs.");
   m.def("join_totals", &totals_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
         nb::arg("right"), nb::arg("left_values").none() = nb::none(), nb::arg("right_values").none() = nb::none(),
         nb::arg("how") = "inner", nb::arg("verify") = true, nb::arg("left_presorted") = false,
@@ -165,12 +165,12 @@ void bind_host_join(nb::module_& m) {
         nb::arg("right"), nb::arg("left_values").none(), nb::arg("right_values").none(), nb::arg("row_number_bytes"),
         nb::arg("how"), nb::arg("verify"), nb::arg("make_outputs"), nb::arg("left_presorted") = false,
         nb::arg("right_presorted") = false,
-        "The rows of a join: make_outputs(rows) gives arrays for keys, left and right values, or None for what is not "
-        "wanted. Without values, row numbers stand for them.");
+        "The rows of a join: make_outputs(rows) returns arrays for keys, left and right values, or None for what is "
+        "not wanted. Without values, row numbers take their place.");
   m.def("join_ranges", &ranges_of, nb::arg("runtime"), nb::arg("plan"), nb::arg("key_type"), nb::arg("left"),
         nb::arg("right"), nb::arg("row_number_bytes"), nb::arg("verify"), nb::arg("left_presorted") = false,
         nb::arg("right_presorted") = false,
-        "Key by key, the row numbers of both sides: left rows, where each key's begin, right rows, where they begin.");
+        "The row numbers of both sides, grouped by key: left rows, each key's offset, and the same of the right.");
 }
 
 }  // namespace linkwise::binding

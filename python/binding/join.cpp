@@ -1,4 +1,4 @@
-// Which rows of two relations match.
+// Finds the matching rows of two relations.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -89,10 +89,10 @@ void bind_join(nb::module_& m) {
           "count", [](const Matches& self, const std::string& how) { return self.count(join_kind_from(how)); },
           nb::arg("how"), nb::call_guard<nb::gil_scoped_release>())
       .def("indices", &indices_of, nb::arg("how"), nb::arg("first") = 0, nb::arg("count").none() = nb::none(),
-           "The left and right row numbers of rows of the result, from the first on, -1 for none; of semi and anti, "
-           "(left, None).")
+           "The left and right row numbers of `count` rows of the result, from `first` on, -1 for no row; (left, "
+           "None) for semi and anti.")
       .def("ranges", &ranges_of,
-           "(left rows, left first, right rows, right first): the rows of each key that matches, and where they begin.")
+           "(left rows, left first, right rows, right first): the rows of each matching key, and their offsets.")
       .def_prop_ro("left_is_unique", &Matches::left_is_unique)
       .def_prop_ro("right_is_unique", &Matches::right_is_unique);
 }

@@ -107,7 +107,7 @@ void bind_machine_itself(nb::module_& m) {
            [](const Machine& self) {
              return "<Machine: " + self.name + ", " + std::to_string(self.num_gpus()) + " GPUs>";
            })
-      .def("_repr_html_",  // a notebook's: the machine as a picture
+      .def("_repr_html_",  // for notebooks: the machine as a picture
            [](nb::handle self) -> nb::object {
              return nb::module_::import_("linkwise.reports.machine_svg").attr("machine_svg")(self);
            })
@@ -240,7 +240,7 @@ void bind_gpu_sets(nb::module_& m) {
 }
 
 void bind_sharing(nb::module_& m) {
-  // For tests of the sharing rule by itself: rates of flows over numbered resources.
+  // For tests of the sharing rule alone: rates of flows over numbered resources.
   m.def(
       "fair_rates",
       [](const std::vector<Capacity>& capacities, const std::vector<std::vector<std::pair<int, double>>>& flows) {

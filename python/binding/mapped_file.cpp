@@ -1,4 +1,4 @@
-// Files in memory.
+// Memory-mapped files.
 #include "linkwise/mapped_file.hpp"
 #include "linkwise/mapped_output.hpp"
 
@@ -42,9 +42,9 @@ void write_array_at(int file, std::uint64_t offset,
 
 void bind_mapped_file(nb::module_& m) {
   m.def("write_at", &write_array_at, nb::arg("file"), nb::arg("offset"), nb::arg("bytes"),
-        "Writes bytes to a regular file, by its descriptor, beside other threads that write other parts of it. Raises "
-        "OSError. Releases the GIL.");
-  nb::class_<MappedFile>(m, "MappedFile", "A file in memory, which others may shorten without ending the process.")
+        "Writes bytes to a regular file by its descriptor; other threads may write other parts of it concurrently. "
+        "Raises OSError. Releases the GIL.");
+  nb::class_<MappedFile>(m, "MappedFile", "A memory-mapped file; truncation by others does not crash this process.")
       .def(nb::new_(&map_file), nb::arg("path"), "Maps all of a file for reading. Raises OSError.")
       .def_prop_ro(
           "bytes",
@@ -53,10 +53,10 @@ void bind_mapped_file(nb::module_& m) {
             return nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(bytes.data(), {bytes.size()},
                                                                            nb::find(self));
           },
-          nb::rv_policy::reference, "All of it, as an array that keeps the mapping.")
+          nb::rv_policy::reference, "The whole file, as an array that keeps the mapping alive.")
       .def("is_whole", &MappedFile::is_whole, "Whether every page that was read was there.")
       .def("forget", &MappedFile::forget, nb::arg("begin"), nb::arg("end"),
-           "Gives the memory of a part back; it is read again if it is asked for again.");
+           "Frees the memory of a range; it is read again on the next access.");
 }
 
 }  // namespace linkwise::binding

@@ -9,7 +9,7 @@ namespace linkwise::binding {
 
 // The exceptions' Python bases are what Python code already catches: ValueError, MemoryError, RuntimeError.
 void bind_errors(nb::module_& m) {
-  // Translators are tried from the last registered: bases first.
+  // Translators are tried in reverse order of registration, so base classes are registered first.
   const auto error = nb::exception<Error>(m, "Error", PyExc_RuntimeError);
   nb::exception<UsageError>(m, "UsageError", nb::make_tuple(error, nb::handle(PyExc_ValueError)).ptr());
   nb::exception<OutOfMemoryError>(m, "OutOfMemoryError", nb::make_tuple(error, nb::handle(PyExc_MemoryError)).ptr());
@@ -26,11 +26,11 @@ void bind_errors(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   using namespace linkwise::binding;
-  nanobind::set_leak_warnings(false);  // module-level objects of the caller outlive the interpreter: no leak
+  nanobind::set_leak_warnings(false);  // the caller's module-level objects outlive the interpreter, which is no leak
   m.doc() = "Linkwise's core: machines, devices, primitives, sorts and plans.";
   m.def(
       "release_threads", [] { (void)omp_pause_resource_all(omp_pause_soft); },
-      "Ends the threads that wait for this one's next work: a fork would not take them along.");
+      "Ends this thread's idle OpenMP worker threads, which a fork would not copy.");
   bind_errors(m);
   bind_machine(m);
   bind_device(m);

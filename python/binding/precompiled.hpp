@@ -1,4 +1,4 @@
-// What nearly every binding includes, compiled once.
+// Precompiled header: what nearly every binding includes.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

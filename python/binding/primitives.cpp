@@ -135,7 +135,7 @@ void bind_sorting(nb::module_& m) {
         return suits_msd_sort(input.type.key, spread);
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("input"),
-      nb::arg("buffers"), nb::arg("scratch"), "Whether the sort by the most significant digits first suits them.");
+      nb::arg("buffers"), nb::arg("scratch"), "Whether the MSD sort suits these keys.");
   m.def(
       "msd_sort",
       [](Runtime& r, Stream s, KeyType type, bool descending, const Records& input, const Records& result,

@@ -97,7 +97,7 @@ void bind_probe(nb::module_& m) {
         return quick_probe(runtime, options);
       },
       nb::arg("runtime"), nb::arg("options"), nb::arg("source"), nb::arg("target"),
-      "Between the GPUs and this memory, which is overwritten.");
+      "Like quick_probe, with host transfers from and to these arrays, which are overwritten.");
   m.def("family_names", &family_names);
   m.def("measure_families", &measure_families, nb::arg("runtime"), nb::arg("fitted"), nb::arg("names"),
         nb::arg("options"), Release());
@@ -113,7 +113,7 @@ void bind_probe(nb::module_& m) {
         return Prober(runtime, 0, &pool).transfers(pattern);
       },
       nb::arg("runtime"), nb::arg("pattern"), nb::arg("source"), nb::arg("target"),
-      "Between the GPUs and windows of this memory, which is overwritten.");
+      "Like measure_transfers, with windows of these arrays, which are overwritten, as host memory.");
   m.def(
       "measure_transfers",
       [](Runtime& runtime, const std::vector<Transfer>& pattern, double patience_seconds) {

@@ -1,4 +1,4 @@
-// The keys of rows of Arrow columns, and the order that they give.
+// Row keys of Arrow columns, and the order that they define.
 #include <omp.h>
 
 #include <nanobind/ndarray.h>
@@ -28,7 +28,7 @@ using Numbers = nb::ndarray<const Element, nb::ro, nb::c_contig, nb::device::cpu
 using Positions = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>>;
 using Output = nb::ndarray<nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 
-// Whether an Arrow type, which has __arrow_c_schema__, can be that of keys.
+// Whether columns of an Arrow type, an object with __arrow_c_schema__, can be keys.
 bool can_be_key(const nb::object& type) {
   const auto capsule = type.attr("__arrow_c_schema__")();
   auto* schema = static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_schema"));
@@ -131,13 +131,13 @@ void bind_rows(nb::module_& m) {
   nb::class_<OwnedRowKeys>(m, "RowKeys")
       .def(nb::init<const std::vector<nb::list>&, const std::vector<bool>&, const std::vector<bool>&>(),
            nb::arg("parts"), nb::arg("descending"), nb::arg("nulls_first"),
-           "Of columns in parts, each a list of arrays with __arrow_c_array__, the first of which decides first; each "
-           "column with its direction and the end of its nulls. Of several parts, only words can be made.")
+           "Keys of columns in parts, each a list of arrays with __arrow_c_array__, the most significant first; each "
+           "column has a direction and a place for its nulls. For several parts, only words can be made.")
       .def("like_these", &OwnedRowKeys::like_these, nb::arg("columns"),
-           "Keys made alike of some of the same rows, in any order, from their columns.")
+           "Keys of the same format for some of the same rows, in any order, from their columns.")
       .def_prop_ro("rows", &OwnedRowKeys::rows)
       .def_prop_ro(
-          "word_bits", [](const OwnedRowKeys& self) { return self.first().bits; }, "Of the first word.")
+          "word_bits", [](const OwnedRowKeys& self) { return self.first().bits; }, "The bits of the first word.")
       .def_prop_ro("decided_by_word", [](const OwnedRowKeys& self) { return self.first().decides; })
       .def(
           "write_words",
@@ -161,14 +161,14 @@ void bind_rows(nb::module_& m) {
           nb::call_guard<nb::gil_scoped_release>());
   m.def("can_be_key", &can_be_key, nb::arg("type"), "Whether columns of an Arrow type can be keys.");
   m.def("huge_bytes", &huge_bytes, nb::arg("bytes"),
-        "An uninitialised array of bytes on huge pages; some of what arrays give back is kept for the next.");
+        "An uninitialised byte array on huge pages; some of the memory of freed arrays is kept for reuse.");
   m.def(
       "huge_pages_pay", [](const std::string& balloons) { return huge_pages_pay(balloons); },
       nb::arg("balloons") = "/sys/bus/virtio/drivers/virtio_balloon",
-      "Whether huge pages are handed out sooner than as many bytes of small ones.");
+      "Whether the system provides huge pages faster than as many bytes of small pages.");
   m.def(
       "work_alone", [] { omp_set_num_threads(1); },
-      "Has the parallel loops that this thread begins run on it alone: for threads that are as many as there are "
+      "Makes parallel loops that this thread starts run on it alone: for use with as many threads as there are "
       "cores.");
   m.def(
       "json_depth",
@@ -176,7 +176,7 @@ void bind_rows(nb::module_& m) {
         const nb::gil_scoped_release release;
         return json_depth({reinterpret_cast<const char*>(text.data()), text.size()});
       },
-      nb::arg("text"), "The most brackets and braces that are open at once in a text of JSON values.");
+      nb::arg("text"), "The maximum nesting depth of brackets and braces in a text of JSON values.");
   m.def(
       "end_of_last_row",
       [](const nb::bytes& text, char delimiter) {
@@ -185,15 +185,14 @@ void bind_rows(nb::module_& m) {
         return end_of_last_row(letters, delimiter);
       },
       nb::arg("text"), nb::arg("delimiter"),
-      "The position behind the last row that ends in a text which begins with a row; 0 if none does.");
-  m.def(
-      "rows_of_text", &rows_of_text_as_arrays, nb::arg("text"), nb::arg("delimiter"), nb::arg("keeps_blank"),
-      "The rows of a whole text as they are: their letters, each row with its end, None where these are the text; and "
-      "where rows begin.");
-  m.def("drop_spare_memory", &drop_spare_memory, "Gives back to the kernel what arrays have left for the next ones.");
+      "The position after the last complete row of a text that begins with a row; 0 if there is none.");
+  m.def("rows_of_text", &rows_of_text_as_arrays, nb::arg("text"), nb::arg("delimiter"), nb::arg("keeps_blank"),
+        "The rows of a whole text, unparsed: their bytes, including line ends, or None if these equal the text; and "
+        "the rows' offsets.");
+  m.def("drop_spare_memory", &drop_spare_memory, "Returns memory kept for reuse to the operating system.");
   m.def("row_numbers", &row_numbers, nb::arg("count"), nb::arg("bytes"), "0, 1, … of 4 or 8 bytes each.");
   m.def("positions_of_least", &positions_of_least_words, nb::arg("words"), nb::arg("k"),
-        "The positions of at least the k least words, and of few others.");
+        "The positions of the k smallest words, and of a few others.");
   bind_refinement(m);
 }
 

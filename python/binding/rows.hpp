@@ -1,4 +1,4 @@
-// Columns and keys that came from Python, with what keeps them alive.
+// Columns and keys from Python, together with the objects that keep them alive.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,7 +20,7 @@ namespace linkwise::binding {
 using Words =
     nanobind::ndarray<nanobind::ro, nanobind::c_contig, nanobind::device::cpu, nanobind::ndim<1>>;  // of 4 or 8 bytes
 
-/// A NumPy array of the buffer's memory, which lives as long as it.
+/// A NumPy array that takes ownership of the buffer.
 template <typename Element>
 nanobind::ndarray<nanobind::numpy, Element, nanobind::ndim<1>> numpy_of(HugePageBuffer&& buffer, std::uint64_t count) {
   auto* owned = new HugePageBuffer(std::move(buffer));
@@ -28,7 +28,7 @@ nanobind::ndarray<nanobind::numpy, Element, nanobind::ndim<1>> numpy_of(HugePage
   return {owned->data(), {count}, owner};
 }
 
-/// Memory for the ranges of a join's matches, made where their number is known and handed to Python.
+/// Memory for the ranges of a join's matches, allocated once their sizes are known and then handed to Python.
 class NumpyRanges {
  public:
   RangeArrays make(const RangeSizes& sizes) {
@@ -38,7 +38,8 @@ class NumpyRanges {
       data[b] = reinterpret_cast<std::int64_t*>(buffers_[b].emplace(counts_[b] * sizeof(std::int64_t)).data());
     return {data[1], data[3], data[0], data[2]};
   }
-  /// Rows of the left side, where each key's begin, and the same of the right.
+  /// The row numbers of the left side, the offset of each key's first one and the end of the last; then the same for
+  /// the right side.
   nanobind::tuple take() {
     const auto array = [&](std::size_t b) { return numpy_of<std::int64_t>(std::move(*buffers_[b]), counts_[b]); };
     return nanobind::make_tuple(array(0), array(1), array(2), array(3));
@@ -51,10 +52,10 @@ class NumpyRanges {
 
 inline KeyWidth width_of(const Words& words) { return to_key_width(static_cast<int>(words.itemsize())); }
 
-// An array that came through the C data interface, and is released with this.
+// An array received through Arrow's C data interface and released by the destructor.
 class ArrowColumn {
  public:
-  // What __arrow_c_array__ returns: the capsules of a schema and an array, whose contents are taken over.
+  // Takes ownership of the contents of what `__arrow_c_array__` returns: the capsules of a schema and an array.
   explicit ArrowColumn(const nanobind::object& source) {
     const auto capsules = nanobind::cast<nanobind::tuple>(source.attr("__arrow_c_array__")());
     auto* schema = contents<ArrowSchema>(capsules[0], "arrow_schema");
@@ -88,10 +89,10 @@ class ArrowColumn {
   ArrowArray array_{};
 };
 
-// Row keys with the columns that they look into, which may lie in parts, one behind the other.
+// Row keys together with the columns that they refer to, which may be split into consecutive parts.
 class OwnedRowKeys {
  public:
-  // Of each part, arrays with __arrow_c_array__.
+  // `parts`: the columns of each part, as arrays with __arrow_c_array__.
   OwnedRowKeys(const std::vector<nanobind::list>& parts, const std::vector<bool>& descending,
                const std::vector<bool>& nulls_first) {
     std::vector<std::vector<KeyColumn>> keys;
@@ -106,7 +107,7 @@ class OwnedRowKeys {
     parts_ = RowKeys::of_parts(std::move(keys));
     first_ = parts_.front().shape({});
   }
-  // Of some of the same rows, in any order.
+  // Keys of the same format for some of the same rows, in any order.
   [[nodiscard]] std::unique_ptr<OwnedRowKeys> like_these(const nanobind::list& columns) const {
     const std::vector<KeyColumn>& like = parts_.front().columns();
     if (columns.size() != like.size()) throw UsageError("there are not as many columns as these keys have");
@@ -121,7 +122,7 @@ class OwnedRowKeys {
   OwnedRowKeys() = default;
   OwnedRowKeys(const OwnedRowKeys&) = delete;
   OwnedRowKeys& operator=(const OwnedRowKeys&) = delete;
-  // Where there is one part only.
+  // Only if the keys are in one part.
   [[nodiscard]] const RowKeys& keys() const {
     if (parts_.size() != 1) throw UsageError("these keys lie in parts, of which only words can be made");
     return parts_.front();

@@ -25,7 +25,7 @@ void require(bool condition, const char* what) {
   if (!condition) throw UsageError(what);
 }
 
-// What the caller passed, checked.
+// The caller's arrays, validated.
 struct HostArrays {
   HostColumns input;
   HostOutputs output;
@@ -84,7 +84,7 @@ std::optional<KeyBuckets> scatter_into_buckets(KeyType type, const Input& keys, 
   return KeyBuckets::scatter(type, options.descending, keys.data(), codes.data(), keys.size(), options.verify);
 }
 
-// The codes of an array's keys: unsigned integers in their order.
+// The codes of an array's keys: unsigned integers in the same order as the keys.
 nb::object encode_keys(KeyType type, bool descending, const Input& keys) {
   require(keys.itemsize() == static_cast<std::size_t>(native_bytes(type)), "the keys have not the size of their type");
   const auto width = static_cast<std::size_t>(key_width(type));
@@ -95,8 +95,8 @@ nb::object encode_keys(KeyType type, bool descending, const Input& keys) {
   return nb::cast(nb::ndarray<nb::numpy>(codes, {keys.size()}, owner, {}, code_type));
 }
 
-// Verifies a result that somebody else claims for an input, spread over the first GPUs in equal parts; or, one behind
-// the other, copies of all of it that each GPU is said to have.
+// Verifies that `after` is the sorted `before`, with both divided equally among the first GPUs. With `copies`,
+// `after` holds one copy of the whole result per GPU, one after another.
 void verify_parts(Runtime& runtime,
                   const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& before,
                   const nb::ndarray<const std::uint32_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& after,
@@ -168,17 +168,17 @@ void bind_sort(nb::module_& m) {
   m.def("sort_on_cpu", &sort_arrays_on_cpu, nb::arg("key_type"), nb::arg("keys"), nb::arg("values").none() = nb::none(),
         nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(),
         nb::arg("row_number_bytes") = 0, nb::arg("options") = SortOptions(), nb::arg("algorithm") = CpuAlgorithm::radix,
-        "As sort_host, on the cores of this machine. Releases the GIL.");
+        "Like sort_host, but on the CPU of this machine. Releases the GIL.");
   nb::class_<KeyBuckets>(m, "KeyBuckets")
       .def_static("scatter", &scatter_into_buckets, nb::arg("key_type"), nb::arg("keys"), nb::arg("codes"),
                   nb::arg("options"),
-                  "The keys' codes in buckets, or None if few of these would have most of the work.")
-      .def_prop_ro("begins", &KeyBuckets::begins, "Where each begins, and where the last one ends.")
+                  "Scatters the keys' codes into buckets; None if a few buckets would hold most of the work.")
+      .def_prop_ro("begins", &KeyBuckets::begins, "Where each bucket begins, and where the last one ends.")
       .def("finish", &KeyBuckets::finish, nb::arg("bucket"), nb::call_guard<nb::gil_scoped_release>(),
-           "Takes one whose codes have been sorted, and makes them keys again.")
-      .def("check", &KeyBuckets::check, "After all of them. Raises CorruptDataError.");
+           "Decodes the keys of a bucket whose codes have been sorted.")
+      .def("check", &KeyBuckets::check, "To be called after finishing all buckets. Raises CorruptDataError.");
   m.def("report_of", &report_of, nb::arg("runtime"), nb::arg("options"), nb::call_guard<nb::gil_scoped_release>(),
-        "Of the sort that the runtime has run last.");
+        "The report of the runtime's last sort.");
   m.def("encode_keys", &encode_keys, nb::arg("key_type"), nb::arg("descending"), nb::arg("keys"));
   m.def("verify_parts", &verify_parts, nb::arg("runtime"), nb::arg("before"), nb::arg("after"), nb::arg("gpus"),
         nb::arg("copies") = false,

@@ -1,4 +1,4 @@
-// The virtual machine, with what only tests and prices ask of it.
+// The virtual machine, including functions that only tests and estimates use.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -25,7 +25,7 @@ namespace {
 
 using Array = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-// As "src/linkwise/sort/host_sort.cpp:61".
+// For example "src/linkwise/sort/host_sort.cpp:61".
 std::string place_of(const Site& site) {
   std::string file = site.file_name();
   for (const char* root : {"src/linkwise/", "python/binding/", "apps/"})
@@ -33,7 +33,7 @@ std::string place_of(const Site& site) {
   return file + ":" + std::to_string(site.line());
 }
 
-// As "HostSort::run".
+// For example "HostSort::run".
 std::string function_of(const Site& site) {
   std::string name = site.function_name();
   name.resize(std::min({name.find('('), name.find('['), name.size()}));
@@ -59,7 +59,7 @@ std::vector<std::tuple<std::string, std::string, std::string, bool>> waits_of(co
 
 void bind_virtual_runtime(nb::module_& m) {
   nb::class_<AuditedRuntime, Runtime>(m, "AuditedRuntime",
-                                      "Another runtime, whose operations are held to what they declare to touch.")
+                                      "Wraps a runtime and checks that its operations touch only what they declare.")
       .def(nb::init<Runtime&>(), nb::arg("inner"), nb::keep_alive<1, 2>())
       .def_prop_ro("inner", &AuditedRuntime::inner, nb::rv_policy::reference_internal)
       .def_prop_ro("audited", &AuditedRuntime::audited)
@@ -71,7 +71,7 @@ void bind_virtual_runtime(nb::module_& m) {
             self.enqueue(stream, {"copy", std::move(reads), std::move(writes), {}, run});
           },
           nb::arg("stream"), nb::arg("to"), nb::arg("source"), nb::arg("reads"), nb::arg("writes"),
-          "An operation that copies on a simulated device and says that it touches something else, for tests.")
+          "For tests: an operation that copies on a simulated device but declares other memory.")
       .def_prop_ro("findings", &AuditedRuntime::findings);
   nb::enum_<VirtualMode>(m, "VirtualMode")
       .value("execute", VirtualMode::execute)
@@ -90,12 +90,12 @@ void bind_virtual_runtime(nb::module_& m) {
             self.set_faults({memory_of_others, failing_operation, failing_allocation, flipped_copy, left_out_wait});
           },
           nb::arg("memory_of_others") = 0, nb::arg("failing_operation") = 0, nb::arg("failing_allocation") = 0,
-          nb::arg("flipped_copy") = 0, nb::arg("left_out_wait") = 0, "What goes wrong, for tests.")
+          nb::arg("flipped_copy") = 0, nb::arg("left_out_wait") = 0, "Injects faults, for tests.")
       .def_prop_ro("large_copies", &VirtualRuntime::large_copies, "Copies of data since set_faults.")
       .def_prop_ro(
           "waits", &waits_of,
-          "Each wait since set_faults: its kind, where it is, in which function, and whether it orders what nothing "
-          "else does.")
+          "Each wait since set_faults: its kind, source location and function, and whether it adds an ordering that "
+          "no other wait provides.")
       .def(
           "view",
           [](const VirtualRuntime&, Place place, const Array& array) {
@@ -104,7 +104,7 @@ void bind_virtual_runtime(nb::module_& m) {
           nb::arg("place"), nb::arg("array"), "An array that stands in for other software's memory at a place.")
       .def(
           "host_reads", [](VirtualRuntime& self, const MemoryView& view) { self.host_reads(view, "reads an array"); },
-          nb::arg("view"), "Raises RaceError unless the host has waited for who writes these bytes.")
+          nb::arg("view"), "Raises RaceError unless the host has waited for all operations that write these bytes.")
       .def(
           "caller_copies",
           [](VirtualRuntime& self, Place place, std::int64_t stream, const MemoryView& to, const MemoryView& from) {
@@ -127,7 +127,7 @@ void bind_virtual_runtime(nb::module_& m) {
             self.enqueue(stream, {name, {}, {}, {.microseconds = microseconds}, nullptr});
           },
           nb::arg("stream"), nb::arg("name"), nb::arg("microseconds"),
-          "A kernel that takes so long where it has its processor to itself.")
+          "Enqueues a kernel that takes this long when it has its processor to itself.")
       .def(
           "price_stores",
           [](VirtualRuntime& self, Stream stream, const std::string& name, const MemoryView& to,
@@ -137,7 +137,7 @@ void bind_virtual_runtime(nb::module_& m) {
           },
           nb::arg("stream"), nb::arg("name"), nb::arg("to"), nb::arg("source"), nb::arg("fixed_us"),
           nb::arg("goodput") = 1.0,
-          "A running kernel's stores to another place: at the rate of the links, without the start of a copy.")
+          "A running kernel's stores to another place: at the rate of the links, without a copy's start-up.")
       .def(
           "memory",
           [](const VirtualRuntime& self, Place place, std::uint64_t bytes, bool pageable) {

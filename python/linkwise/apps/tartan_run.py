@@ -124,7 +124,7 @@ def run_tartan(
     if scaling not in ("strong", "weak"):
         raise UsageError(f"an application scales strong or weak, not '{scaling}'")
     if repetitions < 1:
-        raise UsageError("what is timed is repeated once at least")
+        raise UsageError("there must be at least one repetition")
     kind = tartan_program(name)
     full = kind.full().grown(scale) if scale != 1 else kind.full()
     if (scaling == "weak" or scale != 1) and not can_grow(kind.full()):

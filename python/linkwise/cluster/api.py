@@ -246,7 +246,7 @@ def run_on_ray(
     if options.target is None and not all(are_datasets):
         raise UsageError("name a directory to write; a dataset comes back of datasets alone")
     if options.resume and any(are_datasets):
-        raise UsageError("a run goes on that reads files; of a dataset, begin anew")
+        raise UsageError("only runs that read files can be resumed; start the run of a dataset again")
     with ray_engine.open_engine(address, _memory(memory)) as engine:
         given = [
             replace(side, source=Tables(ray_engine.tables_of(side.source))) if is_dataset else side

@@ -243,7 +243,7 @@ class Driver:
             check_same_rows(before, after)
         ends = [partition.ends for partition in partitions if partition.ends is not None]
         if ends and first_out_of_order(pa.concat_tables(ends), self.job.by) is not None:
-            raise CorruptDataError("partitions are not in order, which memory or a disk may be the cause of")
+            raise CorruptDataError("partitions are not in order; memory or a disk may be faulty")
 
 
 def _shard(handle: Handle, facts: SplitFacts, partition: int) -> Shard:

@@ -121,7 +121,7 @@ def sort_keys_from_text(
     """
     if not columns:
         if any(text not in (":asc", ":desc") for text in texts):
-            raise UsageError("--by names a column, and an array has none; use -r or --by :desc to turn its order round")
+            raise UsageError("--by names a column, and an array has none; use -r or --by :desc to reverse its order")
         return sort_keys_of([""], "", ":desc" in texts, nulls)
     if not texts:
         raise UsageError(f"--by must name a column: {', '.join(columns)}")

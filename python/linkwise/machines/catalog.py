@@ -62,7 +62,7 @@ def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Mac
     machine = machine_from_dict(description, str(name_or_path))
     if without is not None:
         if without != "nvlink":
-            raise UsageError(f"a machine can be looked at without nvlink, not without '{without}'")
+            raise UsageError(f"a machine can be priced without nvlink, not without '{without}'")
         machine = without_nvlink(machine)
     return machine
 

@@ -91,7 +91,7 @@ def without_nvlink(machine: Machine) -> Machine:
         link for link in machine.links if nodes[link.a].kind not in joined or nodes[link.b].kind not in joined
     ]
     if len(kept_links) == len(machine.links):
-        raise UsageError(f"'{machine.name}' has no NVLink between its GPUs to be without")
+        raise UsageError(f"'{machine.name}' has no NVLink between its GPUs to leave out")
     changed.links = kept_links
     changed.nodes = [node for node in nodes if node.kind != _core.NodeKind.nvswitch]
     kept = {node.name: index for index, node in enumerate(changed.nodes)}

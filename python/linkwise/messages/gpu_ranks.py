@@ -69,7 +69,7 @@ class GpuRanks(ProfiledCommunicator):
         cuda = self._cupy.cuda
         for here, there in permutations(sorted(set(self._gpus)), 2):
             if not cuda.runtime.deviceCanAccessPeer(here, there):
-                raise DeviceError(f"GPU {here} has no access to GPU {there}: go by nccl, or through the host")
+                raise DeviceError(f"GPU {here} has no peer access to GPU {there}: use nccl, or go through the host")
             with cuda.Device(here), suppress(cuda.runtime.CUDARuntimeError):  # already enabled
                 cuda.runtime.deviceEnablePeerAccess(there)
 

@@ -27,7 +27,7 @@ _PART_BYTES = int(MessageCosts.part_bytes)  # of messages whose parts are pipeli
 def check_way(way: Way, *, sends_gpu_memory: bool) -> None:
     """Raise ``DeviceError`` for a way that processes cannot take, or that needs GPU-aware MPI where MPI is not."""
     if way.name == "peer":
-        raise DeviceError("processes are no peers: go by nccl, rdma, or through the host")
+        raise DeviceError("processes have no peer access to each other: use nccl or rdma, or go through the host")
     if way.only_between_nodes and not sends_gpu_memory:
         raise DeviceError(
             f"this MPI does not send GPU memory (GPUDirect), which '{way.name}' is with; go by host-pinned"

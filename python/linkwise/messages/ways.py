@@ -17,7 +17,7 @@ class Way:
     uses_host: bool = False
     """Whether it goes through the host's memory."""
     is_pinned: bool = False
-    """Whether what goes through the host's memory goes through page-locked memory."""
+    """Whether messages through host memory use pinned memory."""
     follows: bool = False
     """Whether a message is pipelined in parts over its legs, as MPI does where GPUs and the network adapter can pin
     the same memory (GPUDirect); otherwise each leg begins when the previous one has ended."""
@@ -55,5 +55,5 @@ def way_named(name: str, *, nodes: int = 1) -> Way:
             f"'{name}' leads from node to node: name several, as --machine summit-node:4, or start by mpirun"
         )
     if name == "peer" and nodes > 1:
-        raise UsageError("GPUs of two nodes are no peers: go by rdma, nccl, or through the host")
+        raise UsageError("GPUs of two nodes have no peer access: use rdma or nccl, or go through the host")
     return way

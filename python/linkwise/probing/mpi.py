@@ -28,7 +28,7 @@ from linkwise.messages.ways import BETWEEN_NODES, WAYS
 __all__ = ["NAME", "WHAT", "Row", "between_processes", "rank"]
 
 NAME = "between processes"
-WHAT = "messages and collectives between GPUs of processes, by MPI through GPU, pinned and ordinary memory, and by NCCL"
+WHAT = "messages and collectives between GPUs of processes, by MPI through GPU, pinned and pageable memory, and by NCCL"
 _SIZES = [4**power for power in range(1, 15)]  # 4 B to 256 MiB
 _COLLECTIVE_SIZES = [4**power for power in range(1, 15, 2)]
 _REPETITIONS = 7

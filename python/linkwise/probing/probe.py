@@ -22,18 +22,18 @@ from linkwise.runtime.execution import MachineLike
 from linkwise.runtime.session import estimating_runtime, open_session
 
 _QUICK = {
-    "host to device": "pinned copies in: each GPU alone, every two, and larger sets at once",
-    "device to host": "pinned copies out, likewise",
-    "host and device, both ways": "pinned copies in and out at once, likewise",
-    "host to device, pageable": "copies in from ordinary memory, all GPUs at once",
-    "device to device": "copies between every two GPUs",
-    "device to device, both ways": "copies between every two GPUs in both directions at once",
+    "host to device": "pinned copies in: each GPU alone, every pair, and larger sets at once",
+    "device to host": "pinned copies out: each GPU alone, every pair, and larger sets at once",
+    "host and device, both ways": "pinned copies in and out at once, by the same sets of GPUs",
+    "host to device, pageable": "copies in from pageable memory, all GPUs at once",
+    "device to device": "copies between every pair of GPUs",
+    "device to device, both ways": "copies between every pair of GPUs, both directions at once",
     "device to device, all to all": "every GPU to every other at once",
     "device, local": "a copy within a GPU's memory",
-    "host to device, smallest copy": "what each of many copies of 4 bytes in a row takes; likewise the other kinds",
-    "device to host, smallest copy": "likewise",
-    "device, local, smallest copy": "likewise",
-    "device to device, smallest copy": "likewise",
+    "host to device, smallest copy": "the time of one of many consecutive copies of 4 bytes",
+    "device to host, smallest copy": "the same",
+    "device, local, smallest copy": "the same",
+    "device to device, smallest copy": "the same",
 }
 """What the quick probe measures, and compute rates: sort, merge, partition, histogram, encode, checksum; host merge."""
 

@@ -35,7 +35,7 @@ def parse_bytes(size: int | str | None, whole: int = 0) -> int:
         if not whole_number:
             raise UsageError(f"{size!r} is not a size; write it like {examples}, or as a number of bytes")
         if not 0 < size < _MOST_BYTES:
-            raise UsageError(f"a limit is {size}; it must be positive, and no more than a memory has")
+            raise UsageError(f"a limit is {size}; it must be positive, and less than any memory has")
         return int(size)
     percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", size)
     if percent is not None and whole:

@@ -133,6 +133,6 @@ def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64, *, nu
     try:
         memory = cast(Array, _core.pinned_bytes(max(count * kind.itemsize, 1), -1 if numa is None else numa))
     except OutOfMemoryError as error:
-        warn_caller(f"{error}: this array is in ordinary memory, which is slower", FallbackWarning)
+        warn_caller(f"{error}: this array is in pageable memory, which is slower", FallbackWarning)
         return np.empty(dimensions, kind)
     return memory[: count * kind.itemsize].view(kind).reshape(dimensions)

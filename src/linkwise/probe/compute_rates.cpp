@@ -14,16 +14,16 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t few = 1024;  // records whose time is all start-up
+constexpr std::uint64_t few = 1024;  // records: so few that start-up takes nearly all of the time
 constexpr RecordType narrow{KeyWidth::k32, ValueWidth::none}, wide_keys{KeyWidth::k64, ValueWidth::none},
     wide{KeyWidth::k64, ValueWidth::v8};
 constexpr int destinations = 8;
-constexpr std::uint64_t most_runs = 16, usual_runs = 4;  // that the host merges
+constexpr std::uint64_t most_runs = 16, usual_runs = 4;  // of the host's merges
 
-// Work on `n` records of a type.
+// Enqueues work on `n` records of a type.
 using Enqueue = std::function<void(Stream, RecordType, std::uint64_t)>;
 
-// Whatever is sorted, merged or partitioned: random numbers, by the host.
+// Fills memory with random numbers, made on the host: the input of sorts, merges and partitions.
 void randomize(Runtime& runtime, const MemoryView& to) {
   const Buffer pinned = runtime.allocate(Place::host(), to.bytes, "probe");
   if (!runtime.estimating()) {
@@ -67,7 +67,7 @@ class GpuRates {
     rates["sort"] = fit(narrow, wide_keys, sort_all, {}, /*passes_a_byte=*/true);
     rates["sort with values"] = fit({KeyWidth::k32, ValueWidth::v4}, wide, sort_all, {}, /*passes_a_byte=*/true);
     const Enqueue sort_by_leading_digits = [&](Stream stream, RecordType type, std::uint64_t n) {
-      // Into one half of the second, through the other: the input stays random.
+      // The result goes to one half of the second buffer, with the other half as spare room: the input stays random.
       const std::uint64_t half = record_bytes(wide_keys, records_);
       const Records records = in(first_, type, n), result = records_in(second_.slice(0, half), type, n);
       const Records room = records_in(second_.slice(half, half), type, n);
@@ -112,7 +112,7 @@ class GpuRates {
     return records_in(buffer.view(), type, n);
   }
 
-  // Three measurements, three numbers: the start, and what a record and a byte of it take on top, in each pass.
+  // Fits three parameters to three measurements: the start-up time, and the times per record and per byte of a pass.
   Rate fit(RecordType narrower, RecordType wider, const Enqueue& work, const Enqueue& prepare = {},
            bool passes_a_byte = false) {
     const auto seconds = [&](RecordType type, std::uint64_t n) {
@@ -162,9 +162,10 @@ class GpuRates {
   Buffer first_, second_, scratch_, counters_, spread_;
 };
 
-// The host's are linear in the bytes that come out; what a start takes is not measured but kept.
+// Measures the host's rates. Those of merges and of the sort are linear in the output bytes, and keep their start-up
+// time, which is not measured; that of the gather is per row.
 void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::map<std::string, Rate>& rates) {
-  // Twice the GPU's records, which no cache holds.
+  // Twice the GPU's records: more than any cache holds.
   const std::uint64_t n = 2 * records / most_runs * most_runs, bytes = narrow.bytes() * n;
   const Buffer from = runtime.allocate(Place::host(), bytes, "probe");
   const Buffer to = runtime.allocate(Place::host(), bytes, "probe");
@@ -181,7 +182,7 @@ void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::
   };
   const Records all = records_in(from.view(), narrow, n), merged = records_in(to.view(), narrow, n);
   for (std::uint64_t runs = 2; runs <= most_runs; runs *= 2) {
-    // Each run rises by random steps, so that nobody can guess which run is next.
+    // Each run ascends in random steps, so that the order in which the runs are consumed is unpredictable.
     const std::uint64_t step = (1ULL << 32) / (n / runs);
     fill([&](std::uint64_t i) { return i % (n / runs) * step + mix64(i) % step; });
     std::vector<Records> sorted;
@@ -191,7 +192,7 @@ void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::
     set(merge_rate_of(runs), measured, 1);
     if (runs == usual_runs) set("multiway_merge", measured, 1 + std::log2(runs));
   }
-  // Rows all over a column: by eight bytes each, most of which is the time that memory takes to answer.
+  // Gathers random rows of a column, eight bytes each, which is mostly bound by memory latency.
   const std::uint64_t rows = n / 2;
   fill([&](std::uint64_t i) { return mix64(i) % rows; });
   ColumnChunk chunk;
@@ -213,7 +214,7 @@ void measure_host(Runtime& runtime, Prober& prober, std::uint64_t records, std::
   const HostColumns input{KeyType::u32, n, from.view().data, ValueWidth::none, nullptr};
   const HostOutputs output{to.view().data, nullptr};
   set("cpu_sort", prober.work(Place::host(), [&](Stream) { cpu_sort(runtime, plan, input, output, {}); }),
-      4);  // a pass for each byte
+      4);  // one pass per key byte
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
-// What the processors do: the rates that the simulated clock and the planner price work with.
+// Measures the processors' compute rates, with which the simulated clock and the planner price work.
 #pragma once
 
 #include "linkwise/probe/prober.hpp"
 
 namespace linkwise {
 
-/// Measures the GPU's primitives on the first GPU, and the host's merge and sort, with up to `records` records.
-/// Rates that are not measured keep what the runtime's machine says.
+/// Measures the primitives on the first GPU with up to `records` records, and the host's merge, gather and sort.
+/// Rates that are not measured keep their values in `gpu` and `host`.
 void measure_rates(Runtime& runtime, Prober& prober, std::uint64_t records, Processor& gpu, Processor& host);
 
 }  // namespace linkwise

@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::uint64_t least_bytes = 1 << 20;
 
-// Without room for one, each copy has memory of its own.
+// None on a virtual machine, or if it does not fit: each copy then allocates its own host memory.
 std::optional<HostPool> pool_for(Runtime& runtime, std::uint64_t bytes) {
   if (runtime.simulated()) return std::nullopt;
   try {
@@ -87,7 +87,7 @@ std::vector<ProbeRow> measure_families(Runtime& runtime, const Machine& fitted, 
     } catch (const Error& error) {
       context.cannot("the rest", error.what());
     }
-    runtime.trim();  // others allocate by themselves
+    runtime.trim();  // other families allocate outside of the runtime
   }
   return std::move(context.rows);
 }

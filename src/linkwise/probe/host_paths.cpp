@@ -12,8 +12,8 @@
 namespace linkwise {
 namespace {
 
-constexpr double shares = 0.85;     // of twice what the slower of two carries alone: with less, they share a way
-constexpr double explained = 0.96;  // of what is known to limit a set: what carries less is limited by something else
+constexpr double shares = 0.85;     // of twice the slower GPU's rate alone: a pair below this shares a path
+constexpr double explained = 0.96;  // of the rate that the known limits allow: a set below this has another limit
 
 double median_of(std::vector<double> values) {
   std::ranges::sort(values);
@@ -65,7 +65,7 @@ class Inference {
     throw UsageError("the host's ways cannot be inferred without having measured GPUs " + named(gpus));
   }
 
-  // Two GPUs hang together if they share a way in one of the directions.
+  // Groups are connected components: two GPUs are neighbours if they share a path in at least one direction.
   void find_groups() {
     std::vector<std::set<int>> neighbours(static_cast<std::size_t>(num_gpus_));
     for (int a = 0; a < num_gpus_; ++a)
@@ -91,12 +91,12 @@ class Inference {
     }
   }
 
-  // Whether all of a set are of one group; -1 are those of none.
+  // Whether all GPUs of a set belong to this group; -1 stands for the ungrouped GPUs.
   [[nodiscard]] bool is_within(const std::vector<int>& gpus, int group) const {
     return std::ranges::all_of(gpus, [&](int gpu) { return group_of_[gpu] == group; });
   }
 
-  // What a group carries, by the number of its GPUs that copy.
+  // Adds the capacities of a group's shared path, by the number of concurrent flows.
   void limit_group(int group) {
     const std::vector<int>& members = paths_.groups[static_cast<std::size_t>(group)];
     for (const HostDirection direction : {HostDirection::in, HostDirection::out, HostDirection::both}) {
@@ -105,7 +105,7 @@ class Inference {
         if (observation.direction == direction && is_within(observation.gpus, group))
           by_flows[flows_of(observation)].push_back(observation.gb_per_s);
       Constraint constraint{name_of_way(members, direction), capacity_from(by_flows), {}};
-      // What one direction alone carries by as many transfers, both together may carry as well.
+      // Both directions together can carry at least what one direction alone carries with as many flows.
       for (const HostObservation& observation : observations_)
         for (CapacityPoint& point : constraint.capacity)
           if (direction == HostDirection::both && observation.direction != direction &&
@@ -121,8 +121,8 @@ class Inference {
     return static_cast<int>(observation.gpus.size()) * (observation.direction == HostDirection::both ? 2 : 1);
   }
 
-  // What the GPUs' own links and the groups' ways let the slowest GPU of a set carry in a direction, when all carry
-  // the same.
+  // The rate of each flow of a set, if all have the same rate, as limited by the GPUs' own links and the groups'
+  // paths.
   [[nodiscard]] double rate_without_memory(const std::vector<int>& gpus, HostDirection direction) const {
     double rate = std::numeric_limits<double>::infinity();
     const int ways = direction == HostDirection::both ? 2 : 1;
@@ -152,7 +152,7 @@ class Inference {
     return low.gb_per_s + (high.gb_per_s - low.gb_per_s) * (flows - low.flows) / (high.flows - low.flows);
   }
 
-  // The sets over several groups (or of GPUs of none) that only the memory can be holding back.
+  // The sets across groups (or with ungrouped GPUs) that links and groups do not explain: only memory can limit them.
   [[nodiscard]] std::vector<const HostObservation*> held_back(HostDirection direction) const {
     std::vector<const HostObservation*> found;
     for (const HostObservation& observation : observations_) {
@@ -165,9 +165,8 @@ class Inference {
     return found;
   }
 
-  // Weights of a byte of each class (the groups, and behind them the GPUs of none) in the memory's limit, by least
-  // squares: the rates of each set that is held back add up to the capacity. The least weight is 1. Empty if nothing
-  // is held back.
+  // The least-squares weights of a byte of each class (the groups, then the ungrouped GPUs) in the memory's limit:
+  // the weighted rates of each memory-bound set add up to the capacity. The smallest weight is 1.
   [[nodiscard]] std::vector<double> weights(const std::vector<const HostObservation*>& sets) const {
     const std::size_t classes = paths_.groups.size() + 1;
     std::vector<std::vector<double>> normal(classes, std::vector<double>(classes + 1, 0));
@@ -192,7 +191,7 @@ class Inference {
     return group_of_[gpu] < 0 ? paths_.groups.size() : static_cast<std::size_t>(group_of_[gpu]);
   }
 
-  // Gauss's elimination of the normal equations; what no equation mentions stays 0.
+  // Gauss-Jordan elimination of the normal equations; unknowns without a pivot stay 0.
   static void solve(std::vector<std::vector<double>> rows, std::vector<double>& x) {
     const std::size_t n = x.size();
     std::vector<std::size_t> pivot_of(n, n);
@@ -227,10 +226,10 @@ class Inference {
     return found;
   }
 
-  // Returns the weights; all 1 where the memory holds nothing back.
+  // Adds the constraint, and returns the weights; all are 1 if memory limits no set.
   std::vector<double> limit_memory(HostDirection direction) {
     std::vector<const HostObservation*> sets = held_back(direction);
-    // What most sets of that size are not held back by is no limit, but one measurement that was disturbed.
+    // If most sets of the same kind are not memory-bound, this one was a disturbed measurement.
     std::erase_if(sets, [&](const HostObservation* set) { return !is_typical(*set, sets); });
     if (sets.empty()) return std::vector<double>(paths_.groups.size() + 1, 1.0);
     const std::vector<double> weight = weights(sets);
@@ -242,7 +241,8 @@ class Inference {
     return weight;
   }
 
-  // Whether as many sets of that size and kind are held back as are not. The kind is how many GPUs of each class.
+  // Whether at least half of the sets of this direction and kind are memory-bound. The kind of a set is its number of
+  // GPUs of each class.
   [[nodiscard]] bool is_typical(const HostObservation& set, const std::vector<const HostObservation*>& held) const {
     const auto kind = [&](const HostObservation& observation) {
       std::vector<int> members(paths_.groups.size() + 1, 0);
@@ -257,15 +257,15 @@ class Inference {
     return 2 * of_held >= all;
   }
 
-  // What a set takes of a limit with these weights.
+  // The weighted rate of a set: what it uses of a capacity with these weights.
   [[nodiscard]] double weighted(const HostObservation& set, const std::vector<double>& weight) const {
     double sum = 0;
     for (const int gpu : set.gpus) sum += weight[class_of(gpu)];
     return sum * set.gb_per_s / static_cast<double>(set.gpus.size());
   }
 
-  // Both directions share the memory as well. A byte out costs as much more than one in as the memory carries fewer of
-  // them; and the limit must let through what one direction alone was seen to carry by as many transfers.
+  // Both directions also share the memory. A byte out costs more than a byte in by the ratio of the directions'
+  // highest weighted rates; and the capacity is at least what one direction alone reached with as many flows.
   void limit_both(const std::vector<double>& in, std::vector<double> out) {
     const std::vector<const HostObservation*> sets = held_back(HostDirection::both);
     const auto most = [&](HostDirection direction, const std::vector<double>& weight, int flows) {
@@ -304,7 +304,7 @@ class Inference {
 
   int num_gpus_;
   const std::vector<HostObservation>& observations_;
-  std::vector<int> group_of_;  // -1: of none
+  std::vector<int> group_of_;  // -1: in no group
   std::map<HostDirection, Constraint> memory_;
   HostPaths paths_;
 };

@@ -35,8 +35,8 @@ std::uint64_t HostPool::windows(std::uint64_t window_bytes) const {
   return std::bit_floor(std::min(source_.bytes, target_.bytes) / (pages * page));
 }
 
-// Windows follow each other in strides of about the golden section of the whole: never near each other, and, the stride
-// being odd and their number a power of two, no two at once are the same.
+// Consecutive windows are about a golden section of the pool apart, so they are never close to each other. The stride
+// is odd and the number of windows a power of two, so windows that are in use at once are distinct.
 std::uint64_t HostPool::offset(std::uint64_t window_bytes, std::uint64_t index, std::uint64_t together,
                                int repetition) const {
   const std::uint64_t all = std::max<std::uint64_t>(windows(window_bytes), 1);

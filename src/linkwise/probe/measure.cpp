@@ -9,7 +9,7 @@ namespace linkwise {
 namespace {
 
 constexpr std::size_t least_repetitions = 3;
-constexpr double calm = 0.02;  // coefficient of variation that is low enough
+constexpr double calm = 0.02;  // a coefficient of variation that is low enough to stop
 
 double variation(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());

@@ -15,19 +15,19 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t relay_chunk = 8 << 20;    // where the transfer names none
-constexpr std::uint64_t least_window = 16 << 20;  // smaller copies say nothing about memory
+constexpr std::uint64_t relay_chunk = 8 << 20;    // where the transfer specifies none
+constexpr std::uint64_t least_window = 16 << 20;  // smaller copies reveal nothing about memory placement
 constexpr std::uint64_t small_bytes = 4096;
-constexpr RecordType words{KeyWidth::k64, ValueWidth::none};  // what is sent: consecutive numbers
+constexpr RecordType words{KeyWidth::k64, ValueWidth::none};  // the payload: consecutive numbers
 
-// Which of the transfers in its direction a transfer is, and how many there are: they take different windows.
+// A transfer's index among those of its direction, and how many windows of the pool are used at once: one for each.
 struct Turn {
   std::uint64_t index = 0;
-  std::uint64_t together = 0;      // none: both ends are GPUs
-  std::uint64_t window_bytes = 0;  // of the largest transfer
+  std::uint64_t together = 0;      // 0: no transfer of the pattern has a host end
+  std::uint64_t window_bytes = 0;  // the size of the largest transfer
 };
 
-// The two ends of a transfer, and what is sent.
+// The source and target memory of a transfer, and its payload.
 class Ends {
  public:
   Ends(Runtime& runtime, const Transfer& transfer, std::uint64_t first, const HostPool* pool, Turn turn)
@@ -39,7 +39,7 @@ class Ends {
     fill();
   }
 
-  // By a new router each time: clearing the timeline forgets the events of the last.
+  // Uses a new router each time: clearing the timeline discards the events of the previous one.
   void copy(int repetition) {
     take_window(repetition);
     std::vector<Path> paths;
@@ -48,7 +48,7 @@ class Ends {
     router_->copy(stream_, target_, source_);
   }
 
-  // Whether what arrived last is what was sent.
+  // Whether the target holds what the last repetition sent.
   [[nodiscard]] bool is_intact() {
     if (is_small()) return is_intact_small();
     if (!transfer_.to.is_gpu()) {
@@ -73,7 +73,7 @@ class Ends {
 
  private:
   MemoryView end_at(Place place) {
-    if (!place.is_gpu() && pool_ != nullptr) return {};  // it takes windows
+    if (!place.is_gpu() && pool_ != nullptr) return {};  // take_window provides the memory
     if (place.is_gpu() || !transfer_.pageable)
       return memory_.emplace_back(runtime_.allocate(place, transfer_.bytes, "probe")).view();
     ordinary_.resize(runtime_.estimating() ? 1 : transfer_.bytes);
@@ -92,10 +92,10 @@ class Ends {
     }
   }
 
-  // A GPU may not reach a peer's memory: each fills its own.
+  // A GPU might not be able to access a peer's memory, so each GPU fills its own.
   [[nodiscard]] Stream stream_of_target() { return runtime_.stream(transfer_.to, "probe"); }
 
-  // Too small for numbers of 64 bits: numbers of 32.
+  // Small transfers send 32-bit numbers instead of 64-bit ones.
   [[nodiscard]] bool is_small() const { return transfer_.bytes < small_bytes; }
 
   [[nodiscard]] bool is_intact_small() {
@@ -118,7 +118,7 @@ class Ends {
     }
   }
 
-  // What lies at the target from before is not what is sent.
+  // Writes the payload to the source, and something else to a GPU target, so that stale data cannot pass the check.
   void fill() {
     if (is_small()) return fill_small();
     if (transfer_.to.is_gpu() && transfer_.from != transfer_.to)
@@ -146,7 +146,8 @@ class Ends {
   std::optional<Router> router_;
 };
 
-// By transfer. Those in and those out take windows of different memory.
+// One for each transfer. Transfers in use windows of the pool's source memory, and transfers out of its target
+// memory.
 std::vector<Turn> turns_of(std::span<const Transfer> pattern) {
   std::vector<Turn> turns;
   std::uint64_t in = 0, out = 0;
@@ -163,24 +164,24 @@ std::vector<Turn> turns_of(std::span<const Transfer> pattern) {
   return turns;
 }
 
-// Whether all host ends of a pattern fit in the pool at once, and are so large that it matters where they lie.
+// Whether the pool has a window for each host end of a pattern, and they are so large that memory placement matters.
 bool fits(const HostPool* pool, const Turn& turn) {
   return pool != nullptr && turn.together > 0 && turn.window_bytes >= least_window &&
          pool->windows(turn.window_bytes) >= turn.together;
 }
 
-// As many repetitions as go through most of the pool.
+// Enough repetitions to cover most of the pool, within limits.
 int rotations_of(const HostPool& pool, const Turn& turn) {
   return static_cast<int>(std::clamp<std::uint64_t>(pool.windows(turn.window_bytes) / turn.together, 4, 16));
 }
 
 }  // namespace
 
-// Whatever happens, nothing runs any more when this is over.
+// No enqueued work is still running when this returns or throws.
 Measurement Prober::repeat(const std::function<void()>& enqueue, int rotations) {
   Measurement measured;
   run_or_abandon(runtime_, [&] {
-    if (!runtime_.simulated()) {  // the simulated clock needs no warming up, and says the same every time
+    if (!runtime_.simulated()) {  // the simulated clock needs no warm-up and is deterministic
       enqueue();
       runtime_.synchronize();
     }
@@ -203,7 +204,7 @@ Measurement Prober::repeat(const std::function<void()>& enqueue, int rotations) 
 }
 
 Measurement Prober::transfers(std::span<const Transfer> pattern) {
-  const std::uint64_t first = ++patterns_ << 32;  // no two patterns send the same
+  const std::uint64_t first = ++patterns_ << 32;  // each pattern sends different numbers
   const std::vector<Turn> turns = turns_of(pattern);
   const bool is_pinned = std::ranges::none_of(pattern, &Transfer::pageable);
   const HostPool* pool = is_pinned && fits(pool_, turns.front()) ? pool_ : nullptr;
@@ -211,7 +212,7 @@ Measurement Prober::transfers(std::span<const Transfer> pattern) {
   std::vector<Ends> ends;
   ends.reserve(pattern.size());
   Measurement measured;
-  // Whatever happens, nothing uses the memory of the ends any more when they go.
+  // Even after an exception, no work still uses the memory of the ends when they are destroyed.
   run_or_abandon(runtime_, [&] {
     double bytes = 0;
     for (std::size_t t = 0; t < pattern.size(); ++t) {

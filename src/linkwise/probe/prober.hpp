@@ -1,9 +1,9 @@
-// Measuring without fooling oneself: patterns of transfers, and work on one device, timed and verified.
+// Reliable measurements: times and verifies patterns of transfers, and times work on one device.
 //
-// Rules after Comm|Scope (commscope19 §3): a warm-up first; times from events, which all devices count from the same
-// moment; repetitions until the coefficient of variation is at most 2 % or patience ends, then the median with that
-// spread; and what arrived is compared with what was sent. On a virtual machine the same calls give what the model
-// predicts, so a prediction is the simulation of the very benchmark that measures it.
+// Rules after Comm|Scope (commscope19 §3): a warm-up first; times from events on a time base common to all devices;
+// repetitions until the coefficient of variation is at most 2 % or the time limit is reached, then the median with
+// that spread; and the received data is compared with the data that was sent. On a virtual machine the same calls
+// return the model's prediction, so a prediction is a simulation of the same benchmark that measures it.
 #pragma once
 
 #include <functional>
@@ -22,24 +22,23 @@ struct Transfer {
   Place from;
   Place to;
   std::uint64_t bytes = 0;
-  bool pageable = false;          ///< the host's end is ordinary memory
-  std::vector<int> over;          ///< GPUs on the way, which relay it in chunks
-  std::uint64_t relay_bytes = 0;  ///< of such a chunk, as all of the bytes to store and then forward; 0: a good size
+  bool pageable = false;          ///< the host's end is pageable memory
+  std::vector<int> over;          ///< GPUs that relay it in chunks, in order
+  std::uint64_t relay_bytes = 0;  ///< chunk size of the relays; `bytes` for store-and-forward; 0: a default
 };
 
 class Prober {
  public:
-  /// Repeats each measurement for that long at most, but three times at least.
-  /// Large copies between GPUs and the host's page-locked memory go through the pool's windows instead, if there is
-  /// one.
+  /// Repeats each measurement for at most `patience_seconds`, but at least three times.
+  /// With a pool, large copies between GPUs and pinned host memory use its windows instead of memory of their own.
   Prober(Runtime& runtime, double patience_seconds, const HostPool* pool = nullptr)
       : runtime_(runtime), patience_(patience_seconds), pool_(pool) {}
 
-  /// @throws CorruptDataError naming the transfer whose data is not what was sent.
+  /// @throws CorruptDataError naming the transfer whose received data is not what was sent.
   Measurement transfers(std::span<const Transfer> pattern);
-  /// Of the smallest copy: what each of many in a row takes.
+  /// The time of each of many back-to-back copies of 4 bytes.
   Measurement smallest_copy(Place from, Place to);
-  /// Of work that `enqueue` puts on a stream of the place.
+  /// Times the work that `enqueue` puts on a stream of `place`.
   Measurement work(Place place, const std::function<void(Stream)>& enqueue);
 
  private:

@@ -15,8 +15,8 @@
 namespace linkwise {
 namespace {
 
-constexpr double alike = 0.8;            // of the widest: a machine whose GPU pairs are all as wide has a switch
-constexpr double beyond_the_host = 1.1;  // times the way over the host: what is wider has a link of its own
+constexpr double alike = 0.8;            // of the fastest pair's rate: if all pairs reach it, the GPUs share a switch
+constexpr double beyond_the_host = 1.1;  // times the rate through the host: a faster pair has a direct link
 
 std::string named(const std::vector<int>& gpus) {
   std::string text;
@@ -94,7 +94,7 @@ class QuickProbe {
     if (fitted) observations_.push_back({direction, std::move(gpus), rate});
   }
 
-  // Alone, in pairs, all, and sets chosen at random: half of these for the fit, the others to check it.
+  // Single GPUs, pairs, all GPUs, halves, and random sets: half of the random ones for the fit, half to validate it.
   void host_traffic() {
     constexpr HostDirection directions[] = {HostDirection::in, HostDirection::out, HostDirection::both};
     std::set<std::vector<int>> known;
@@ -108,7 +108,7 @@ class QuickProbe {
     std::vector<int> all(static_cast<std::size_t>(gpus_));
     std::iota(all.begin(), all.end(), 0);
     observe_in_all(all);
-    // What hangs together by numbers often hangs together by wires: halves, and every second.
+    // GPUs that share hardware are often numbered consecutively or alternately: both halves, and every second GPU.
     for (const int part : {0, 1}) {
       observe_in_all({all.begin() + part * gpus_ / 2, all.begin() + (part + 1) * gpus_ / 2});
       std::vector<int> every_second;
@@ -136,14 +136,14 @@ class QuickProbe {
           both_widths_.push_back(measure("device to device, both ways", std::to_string(a) + "↔" + std::to_string(b),
                                          {copy(a, b), copy(b, a)}, true));
       }
-    // Everyone begins with another one: copies to the same GPU would wait for each other while others are idle.
+    // Each GPU starts with a different target: copies to the same GPU would wait for each other while others idle.
     for (int step = 1; step < gpus_; ++step)
       for (int a = 0; a < gpus_; ++a) everybody.push_back(copy(a, (a + step) % gpus_));
     if (gpus_ > 2) all_to_all_ = measure("device to device, all to all", "all", everybody, true);
   }
 
-  // Every GPU on its own link to the host, with the inferred constraints; and peers on a switch or on links of their
-  // own.
+  // Each GPU gets its own link to the host, with the inferred constraints on top; peers get a switch, direct links,
+  // or constraints on peer traffic through the host.
   void build_links(const HostPaths& paths) {
     Machine& machine = profile_.machine;
     machine.nodes = {{"cpu0", NodeKind::socket}, {"mem0", NodeKind::memory}};
@@ -200,14 +200,15 @@ class QuickProbe {
     if (over_the_host.terms.empty()) return;
     const auto flows = static_cast<int>(over_the_host.terms.size());
     over_the_host.capacity = {{1, narrowest}, {2, median_of(both_over_the_host)}};
-    // When everybody sends to everybody, these are the last to end.
+    // In the all-to-all exchange these flows finish last, so its duration determines their rate.
     if (flows > 2) over_the_host.capacity.push_back({flows, all_to_all_ * flows / (gpus_ * (gpus_ - 1))});
     machine.constraints.push_back(std::move(over_the_host));
     if (widest > narrowest / alike)
       profile_.findings.push_back("some GPUs reach each other only over the host: relays over others may pay");
   }
 
-  // Peers that meet at the host leave and enter their groups by the ways that host traffic takes.
+  // Peer traffic through the host leaves and enters groups on the paths of host traffic, so it counts towards their
+  // constraints.
   void cross_ways(const HostPaths& paths, const Term& term) {
     const int from = term.from.front(), to = term.to.front();
     for (const std::vector<int>& group : paths.groups) {
@@ -264,7 +265,7 @@ class QuickProbe {
     if (gpus_ > 1) startup.peer_us = microseconds("device to device", Place::gpu(0), Place::gpu(1));
   }
 
-  // The same patterns on the fitted machine.
+  // Predicts the measured patterns by simulating them on the fitted machine.
   void predict() {
     VirtualRuntime fitted(profile_.machine, VirtualMode::estimate, 0, make_virtual_kernels());
     Prober prober(fitted, 0);
@@ -279,7 +280,7 @@ class QuickProbe {
   int gpus_;
   std::vector<HostObservation> observations_;
   std::vector<std::vector<double>> widths_;  // GB/s from GPU to GPU
-  std::vector<double> both_widths_;          // of each two, in order
+  std::vector<double> both_widths_;          // of each pair a < b, in order
   double all_to_all_ = 0;
   std::vector<Row> patterns_;
   Profile profile_;

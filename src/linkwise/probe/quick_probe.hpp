@@ -1,4 +1,4 @@
-// A machine measured well enough to plan with, in seconds.
+// Measures a machine within seconds, well enough for planning.
 #pragma once
 
 #include <string>
@@ -11,23 +11,24 @@
 namespace linkwise {
 
 struct ProbeOptions {
-  std::uint64_t bytes = 128 << 20;                    ///< that each transfer copies
-  std::uint64_t records = 1 << 26;                    ///< that each rate is measured with
+  std::uint64_t bytes = 128 << 20;                    ///< per host transfer; twice as many between and within GPUs
+  std::uint64_t records = 1 << 26;                    ///< for each compute rate of the GPU
   double patience_seconds = 0.05;                     ///< for each measurement
-  std::uint64_t pool_bytes = std::uint64_t{4} << 30;  ///< of host memory to send from, and as many to receive in
-  const HostPool* pool = nullptr;                     ///< other memory instead
-  int other_sets = 3;  ///< of each size and direction, for the fit; and as many to check it
+  std::uint64_t pool_bytes = std::uint64_t{4} << 30;  ///< pinned memory to send from, and as much to receive in
+  const HostPool* pool = nullptr;                     ///< the caller's pool instead, unless null
+  int other_sets = 3;  ///< random GPU sets of each size for the fit, and as many to validate it
 };
 
 struct Profile {
-  Machine machine;  ///< the runtime's, with what was measured in place of what was assumed
+  Machine machine;  ///< the runtime's machine, with measured values in place of assumed ones
   std::vector<ProbeRow> rows;
   std::vector<std::string> findings;
 };
 
-/// Measures host traffic alone, in pairs and in sets, traffic between GPUs, start-ups and compute rates; infers what
-/// ways GPUs share; and checks the fitted machine against sets that it was not fitted to. On a virtual machine it
-/// finds out about that machine. @throws CorruptDataError if a link does not deliver what was sent.
+/// Measures host traffic of single GPUs, pairs and larger sets, traffic between GPUs, start-up times and compute
+/// rates; infers which paths GPUs share; and validates the fitted machine against sets that were not part of the fit.
+/// On a virtual machine it probes the simulated hardware. @throws CorruptDataError if a link does not deliver what
+/// was sent.
 Profile quick_probe(Runtime& runtime, const ProbeOptions& options);
 
 }  // namespace linkwise

@@ -1,4 +1,4 @@
-// Copies between any places, alone and many at once, through the runtime.
+// Families of copies through the runtime, between any two places: single ones and many at once.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -10,7 +10,7 @@
 namespace linkwise {
 namespace {
 
-constexpr double worth_telling = 1.03;  // times the rate of equal shares, of uneven ones
+constexpr double worth_telling = 1.03;  // times the rate of equal shares: uneven shares below this are not reported
 
 enum class Way { in, out, both };
 constexpr Way ways[] = {Way::in, Way::out, Way::both};
@@ -49,7 +49,7 @@ bool needs_two(FamilyContext& context) {
   return context.num_gpus() >= 2;
 }
 
-// One of each kind of two GPUs, both ways round being one.
+// One GPU pair of each kind, regardless of direction.
 std::vector<std::vector<int>> distinct_pairs(const FamilyContext& context) {
   Topology topology(context.fitted);
   std::vector<std::vector<int>> pairs = distinct_gpu_sets(topology);
@@ -60,7 +60,7 @@ std::vector<std::vector<int>> distinct_pairs(const FamilyContext& context) {
 void host_curves(FamilyContext& context) {
   for (int gpu = 0; gpu < context.num_gpus(); ++gpu)
     for (const Way way : ways) {
-      // The largest sizes on the first GPU alone: they cost most and tell least.
+      // The largest sizes only on the first GPU: they take longest and add least information.
       const std::uint64_t most = gpu == 0 ? context.options.largest : context.options.bytes;
       for (const std::uint64_t bytes : curve_sizes(most))
         context.transfers(std::to_string(gpu) + suffix(way), host({gpu}, way, bytes));
@@ -109,7 +109,7 @@ void uneven_host_sets(FamilyContext& context) {
   if (context.rows.size() == before) context.cannot("all", "there is no set of which unequal parts carry more");
 }
 
-// tartan20 §3.1.1, figure 5: what a copy takes before its first byte arrives.
+// tartan20 §3.1.1, figure 5: start-up latencies of copies.
 void latencies(FamilyContext& context) {
   for (int a = 0; a < context.num_gpus(); ++a) {
     context.smallest_copy("host→" + std::to_string(a), Place::host(), Place::gpu(a));
@@ -118,7 +118,7 @@ void latencies(FamilyContext& context) {
   }
 }
 
-// sort22 §4.4: the first with the last, the second with the one before, …
+// sort22 §4.4: the first GPU exchanges with the last, the second with the second to last, …
 void mirrored_pairs(FamilyContext& context) {
   if (!needs_two(context)) return;
   for (int gpus = 2; gpus <= context.num_gpus(); gpus += 2) {
@@ -146,7 +146,7 @@ void one_and_all(FamilyContext& context) {
   context.transfers("all to all", all_to_all);
 }
 
-// What a streamed exchange does: pieces come in while others go from GPU to GPU.
+// The traffic of a streamed exchange: pieces are copied in while others go from GPU to GPU.
 void mixed(FamilyContext& context) {
   if (!needs_two(context)) return;
   const int gpus = context.num_gpus();
@@ -157,7 +157,7 @@ void mixed(FamilyContext& context) {
   }
 }
 
-// tartan20 §3.1.3, figures 14: over which GPU, whole or in chunks that follow each other.
+// tartan20 §3.1.3, figures 14: relays over each third GPU, stored and forwarded or pipelined in chunks.
 void relays(FamilyContext& context) {
   if (context.num_gpus() < 3) return context.cannot("all", "it takes three GPUs");
   const std::uint64_t bytes = context.options.bytes;

@@ -1,4 +1,4 @@
-// To which of the buckets that a sample suggests a code belongs.
+// Maps a code to its bucket; the buckets are chosen from a sample.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace linkwise {
 
-/// The sample's range is cut into cells; a cell that holds much is cut into buckets, and those that hold little share
-/// one. The order of the buckets is that of their codes, whatever the sample was.
+/// The sample's range is cut into cells; cells with many codes are cut into buckets, and neighbouring cells with few
+/// share one. The buckets are in the order of their codes, whatever the sample was.
 template <typename Code>
 class BucketDigits {
  public:
-  /// `wanted`: buckets, of about as many codes each.
+  /// `wanted`: the number of buckets to aim for, with about equally many codes each.
   BucketDigits(const std::vector<Code>& sample, std::uint64_t wanted) {
     const auto [least, greatest] = std::ranges::minmax(sample);
     low_ = least;
@@ -28,7 +28,7 @@ class BucketDigits {
     shift_ = std::max(static_cast<int>(std::bit_width(static_cast<Code>(high_ - low_))) - cell_bits, 0);
     std::array<std::uint64_t, cells> held{};
     for (const Code code : sample) ++held[static_cast<std::size_t>((code - low_) >> shift_)];
-    // A cell that holds more than a bucket should is cut into a power of two of them.
+    // A cell with more codes than a bucket should have is cut into a power of two of buckets.
     std::uint64_t bucket = 0, in_bucket = 0;
     const std::uint64_t enough = std::max<std::uint64_t>(sample.size() / wanted, 1);
     for (std::size_t c = 0; c < cells; ++c) {
@@ -45,7 +45,7 @@ class BucketDigits {
   /// How many buckets there are.
   [[nodiscard]] std::uint64_t count() const { return count_; }
 
-  /// The buckets of so many codes.
+  /// Writes the buckets of `count` codes.
   void find(const Code* codes, std::uint32_t* buckets, std::uint64_t count) const {
     std::uint64_t i = 0;
 #ifdef __x86_64__
@@ -67,8 +67,8 @@ class BucketDigits {
 
 #ifdef __x86_64__
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of GCC's own headers
-  // The same for as many as whole vectors hold. Compilers do not gather unless they are told to.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // in GCC's own headers
+  // The same for as many codes as fill whole vectors; returns how many. Compilers do not emit gathers on their own.
   [[gnu::target("avx512f")]] std::uint64_t find_by_vectors(const Code* codes, std::uint32_t* buckets,
                                                            std::uint64_t count) const {
     const __m128i shift = _mm_cvtsi32_si128(shift_);
@@ -105,7 +105,7 @@ class BucketDigits {
   Code low_ = 0, high_ = 0;
   int shift_ = 0;
   std::uint64_t count_ = 0;
-  std::array<std::uint32_t, cells> cells_{};  // of each its first bucket, and, in a byte, the bits that do not matter
+  std::array<std::uint32_t, cells> cells_{};  // the first bucket, and in the lowest byte, the bits to drop
 };
 
 }  // namespace linkwise

@@ -81,7 +81,7 @@ std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records) {
   const std::uint64_t gpus = plan.gpus.size();
   const std::uint64_t share = (records + gpus - 1) / gpus;
   if (gpus == 1 || plan.strategy == SortStrategy::p2p_merge) return share;
-  // Samples cut exactly when they are all of the records; the constant covers the small sizes in between.
+  // If every record is a sample, the cuts are exact; the constant covers small sizes beyond that.
   return std::min(records, share + static_cast<std::uint64_t>(std::ceil(plan.slack * static_cast<double>(share))) + 64);
 }
 

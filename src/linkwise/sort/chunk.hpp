@@ -1,4 +1,4 @@
-// A chunk: what one GPU holds of the records being sorted, in the fuller of two buffers (join25 §3.1).
+// A chunk: the records being sorted that one GPU holds, double-buffered (join25 §3.1).
 #pragma once
 
 #include <utility>
@@ -9,8 +9,8 @@
 
 namespace linkwise {
 
-/// Two buffers that take turns: an operation reads the current records and writes the other ones, then
-/// flips. `count` may change when they flip.
+/// Two alternating buffers: an operation reads the current records and writes the other ones, then flips. A flip may
+/// change `count`.
 class Chunk {
  public:
   /// Allocates for up to `capacity` records, and scratch for the plan's primitives. @throws OutOfMemoryError.
@@ -25,18 +25,18 @@ class Chunk {
   /// The other buffer, laid out for `count` records. @throws OutOfMemoryError if they exceed the capacity.
   [[nodiscard]] Records other(std::uint64_t count) const;
   [[nodiscard]] MemoryView scratch() const { return scratch_.view(); }
-  /// A few numbers for what kernels count: 64 of 64 bits.
+  /// Memory for the counters of kernels: 64 of 64 bits each.
   [[nodiscard]] MemoryView counters() const { return counters_.view(); }
 
-  /// Hands over the buffer that holds the records; the rest is retired, and the chunk is no more.
+  /// Hands over the buffer that holds the records and retires the rest; the chunk must not be used afterwards.
   Buffer take(Runtime& runtime);
 
-  /// Records [first, first + count) that are sorted, behind `done`.
+  /// Records [first, first + count), which are sorted once `done` has happened.
   struct Finished {
     std::uint64_t first = 0, count = 0;
     Event done;
   };
-  /// All of the records, part by part, where a sort says so of each; otherwise none.
+  /// All records in parts, if the sort reports when each part is done; otherwise empty.
   [[nodiscard]] const std::vector<Finished>& finished() const { return finished_; }
   void set_finished(std::vector<Finished> finished) { finished_ = std::move(finished); }
 
@@ -69,7 +69,7 @@ std::vector<Records> records_of(const std::vector<Chunk>& chunks);
 /// Sorts the chunk's records by the bits, on its own stream.
 void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits);
 
-/// Bytes of GPU memory that a chunk takes.
+/// Bytes of GPU memory for a chunk, and for choosing the cuts.
 std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity);
 /// The records that a chunk must have room for, when each of the plan's GPUs takes an equal share.
 std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records);

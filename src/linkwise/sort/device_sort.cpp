@@ -45,7 +45,7 @@ class DeviceSort {
       runtime_.set_phase("verify input");
       verifier.before(input);
     }
-    // Keys that were encoded into our memory may be overwritten; with them, values only if they are donated.
+    // Keys that were encoded into our own memory may be overwritten; if there are values, only donated input may be.
     const bool overwrites = columns_.donated || (!codes_.empty() && type_.value == ValueWidth::none);
     std::vector<SortedRecords> sorted = plan_.strategy == SortStrategy::radix
                                             ? device_radix_sort(runtime_, plan_, streams_, input, overwrites)
@@ -68,7 +68,7 @@ class DeviceSort {
   }
   [[nodiscard]] bool is_narrow() const { return native_key_bytes() < type_.key_bytes(); }
 
-  // One GPU whose records suit the sort that wants nothing encoded.
+  // Sorts native keys without encoding them: on one GPU, if they suit MSD radix sort.
   std::optional<SortedPart> sort_native_keys() {
     if (plan_.strategy != SortStrategy::radix || streams_.size() > 1 || plan_.device_buckets > 1 || is_narrow())
       return std::nullopt;
@@ -95,7 +95,7 @@ class DeviceSort {
             view(part.values, part.count * type_.value_bytes())};
   }
 
-  // The caller's records, with codes for keys: in their place where they may be overwritten.
+  // The caller's records with keys encoded: in place if the input is donated and keys are not narrow.
   std::vector<Records> encoded_input() {
     runtime_.set_phase("encode");
     std::vector<Records> input;
@@ -141,12 +141,12 @@ class DeviceSort {
             sorted.records.keys, sorted.records.values, nullptr};
   }
 
-  // Native keys again.
+  // Decodes the keys of the result.
   SortedPart decoded(std::size_t g, SortedRecords sorted) {
     runtime_.set_phase("decode");
     SortedPart part = part_of(g, std::move(sorted));
     if (!is_own_code(columns_.key_type, options_.descending)) {
-      // Narrow keys shrink where they are, into memory of their own: threads would overtake each other in place.
+      // Narrow keys are decoded into new memory: in place, threads could overwrite codes that others still need.
       if (is_narrow()) {
         const MemoryView codes = part.keys;
         Buffer codes_and_values = std::exchange(part.memory, {});
@@ -165,7 +165,7 @@ class DeviceSort {
     return part;
   }
 
-  // The caller's stream comes behind it.
+  // Makes the caller's stream wait for the part.
   SortedPart finished(std::size_t g, SortedPart part) {
     const Event ready = runtime_.record(streams_[g]);
     runtime_.wait(callers_[g], ready);

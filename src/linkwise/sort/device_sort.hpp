@@ -1,11 +1,13 @@
-// Sorting what lies on the GPUs already; the result stays there, balanced.
+// Sorts device-resident data; the result stays on the GPUs, balanced.
 //
-// The radix strategy never needs the caller's memory but to read it, each GPU its own (torch's and CuPy's has no peer
-// mapping): its records are stored straight into the parts that they belong to, in our memory, and sorted there.
+// The radix strategy needs no more than read access to the caller's memory, for each GPU to its own (memory of torch
+// and CuPy has no peer mapping): records are stored straight into the parts that they belong to, in the runtime's
+// memory, and sorted there.
 //
-// Streams: work begins behind what the caller's streams hold when the call is made, and what the caller enqueues on
-// them afterwards comes behind the result. The call itself blocks the host until the splitters are counted (and, with
-// verification, to the end), and first for what an earlier call has still running; the GPUs go on when it returns.
+// Streams: the sort is stream-ordered after work that is already queued on the caller's streams, and what the caller
+// enqueues on them afterwards is ordered after the result. The call first blocks the host until the work of an
+// earlier call is done, and then until the records between the splitters are counted or, with verification, until the
+// end. The GPUs may still be working when it returns.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +20,7 @@
 
 namespace linkwise {
 
-/// What the caller has on one GPU.
+/// The caller's data on one GPU.
 struct DevicePart {
   std::uint64_t count = 0;
   void* keys = nullptr;
@@ -31,10 +33,10 @@ struct DeviceColumns {
   KeyType key_type = KeyType::u32;
   ValueWidth value_width = ValueWidth::none;
   std::vector<DevicePart> parts;
-  bool donated = false;  ///< the sort may overwrite the input, and so needs less memory
+  bool donated = false;  ///< the sort may overwrite the input, so that it needs less memory
 };
 
-/// A GPU's share of the result, in memory of its own.
+/// A GPU's part of the result, with its own memory.
 struct SortedPart {
   int gpu = 0;
   std::uint64_t count = 0;
@@ -44,9 +46,9 @@ struct SortedPart {
   std::shared_ptr<SharedEvent> ready;
 };
 
-/// Sorts by radix or p2p_merge; stable with respect to (GPU, position). Parts come back in the order of the plan's
-/// GPUs, no key less than one of the part before; with radix each holds its equal share within about one percent,
-/// with p2p_merge as much as came in. To give a part's memory back, `retire` it.
+/// Sorts by radix or p2p_merge; stable with respect to (GPU, position). Parts are in the order of the plan's GPUs,
+/// and no key is less than one of the part before. With radix each part is an equal share within about one percent;
+/// with p2p_merge each GPU has as many records as before. `retire` a part's memory to free it.
 /// @throws UsageError for a plan or columns that cannot be sorted, OutOfMemoryError, CorruptDataError if verification
 /// fails.
 std::vector<SortedPart> sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns,

@@ -1,4 +1,4 @@
-// Columns in host memory: what a sort reads, and where its result goes.
+// Columns in host memory: the input of a sort, and the arrays for its result.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace linkwise {
 
-/// The input: `count` keys of a native type, and values that follow them.
+/// The input: `count` keys of a native type, and values that are moved along with them.
 struct HostColumns {
   KeyType key_type = KeyType::u32;
   std::uint64_t count = 0;
   const void* keys = nullptr;
   ValueWidth value_width = ValueWidth::none;
-  const void* values = nullptr;  ///< null with a width: the row numbers 0, 1, …, made on the GPUs
-  bool keys_pageable = false;    ///< not page-locked
+  const void* values = nullptr;  ///< null with a width: the row numbers 0, 1, …, generated on the fly
+  bool keys_pageable = false;    ///< not pinned
   bool values_pageable = false;
 };
 
-/// Where results go; a null array is not brought back. Never the same memory as the input.
+/// Where results go; a null array is not copied out. Must not overlap the input.
 struct HostOutputs {
   void* keys = nullptr;
   void* values = nullptr;
@@ -28,9 +28,9 @@ struct HostOutputs {
   bool values_pageable = false;
 };
 
-/// What is there of them, for those who have to say what they touch.
+/// Views of the arrays that are not null, to declare what an operation reads.
 std::vector<MemoryView> views_of(const HostColumns& columns);
-/// Of as many rows as the columns have, with keys of so many bytes.
+/// The same of the outputs, to declare writes: as many rows as `columns` has, with keys of `key_bytes` each.
 std::vector<MemoryView> views_of(const HostOutputs& output, const HostColumns& columns, std::uint64_t key_bytes);
 
 }  // namespace linkwise

@@ -1,4 +1,4 @@
-// Host columns to codes on a GPU, and back: the two ends of every sort of host data.
+// Copies host columns to a GPU as codes, and back: the two ends of every sort of host data.
 #pragma once
 
 #include "linkwise/primitives/primitives.hpp"
@@ -18,21 +18,21 @@ class HostIo {
   [[nodiscard]] std::uint64_t native_key_bytes() const {
     return static_cast<std::uint64_t>(native_bytes(input_.key_type));
   }
-  /// Narrow keys cross the link as they are and are widened on the other side.
+  /// Narrow keys cross the link in their native width and are widened on the GPU.
   [[nodiscard]] bool is_narrow() const { return native_key_bytes() < record_type().key_bytes(); }
-  /// What copies between the host and the GPUs go through.
+  /// The router for copies between the host and the GPUs.
   [[nodiscard]] Router& router() const { return router_; }
-  /// Keys [first, first + count) where they lie.
+  /// Keys [first, first + count) of the input, in host memory.
   [[nodiscard]] MemoryView host_keys(std::uint64_t first, std::uint64_t count) const;
 
-  /// Copies rows [first, first + records.count) in, by `stream`. `raw` takes narrow keys: their native bytes.
+  /// Copies rows [first, first + records.count) in, on `stream`. `raw` receives the native bytes of narrow keys.
   void copy_in(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const;
-  /// Encodes what `copy_in` brought, and makes row numbers where they are the values.
+  /// Encodes the keys that `copy_in` copied, and generates the values if they are row numbers.
   void encode_rows(Stream stream, std::uint64_t first, const Records& records, const MemoryView& raw) const;
 
-  /// What is copied out of the records as keys: native keys, decoded in place or into `raw`.
+  /// Decodes keys to native ones, in place or, if they are narrow, into `raw`. Returns where the native keys are.
   MemoryView decode_keys(Stream stream, const Records& records, const MemoryView& raw) const;
-  /// The same of what `sort` left in one of its two records: narrow keys go into the other.
+  /// The same for the result of `sort`, in `primary` or `secondary`; narrow keys are decoded into the unused one.
   MemoryView decode_sorted(Stream stream, const Records& sorted, const Records& primary,
                            const Records& secondary) const {
     const MemoryView& idle = sorted.keys.data == primary.keys.data ? secondary.keys : primary.keys;

@@ -31,14 +31,14 @@ std::uint64_t bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, Record
                            : chunk_bytes(kernels, plan, type, chunk_capacity(plan, records));
 }
 
-// Room for the rings and for the sort itself in one piece, and the rings first, which live longer.
+// Reserves memory for the relay rings and the sort in one allocation. The rings come first, as they live longer.
 Router make_router(Runtime& runtime, const SortPlan& plan, const HostColumns& input, std::uint64_t records) {
   const RecordType type{key_width(input.key_type), input.value_width};
   for (const int gpu : plan.gpus) {
     const std::uint64_t rings = Router::ring_bytes(plan.paths, plan.relay_bytes, gpu);
     if (rings == 0) continue;
     const std::uint64_t bytes = bytes_per_gpu(runtime.kernels(), plan, type, records, is_narrow(input.key_type));
-    runtime.reserve(Place::gpu(gpu), rings + bytes + bytes / 1000);  // of what records_that_fit leaves for verification
+    runtime.reserve(Place::gpu(gpu), rings + bytes + bytes / 1000);  // a part of records_that_fit's margin
   }
   return {runtime, plan.paths, plan.relay_bytes};
 }
@@ -66,7 +66,7 @@ class HostSort {
     runtime_.synchronize();
   }
 
-  // The runs alone, of the strategies that make them.
+  // Makes only the runs, for the strategies that have any.
   std::vector<Records> run_without_merge(const MemoryView& memory) {
     if (plan_.strategy == SortStrategy::het)
       return het_sort_into_runs(runtime_, plan_, io_, input_.count, memory, options_);
@@ -81,20 +81,21 @@ class HostSort {
     if (is_streamed(plan_)) streamed_ = std::make_unique<StreamedRadixSort>(runtime_, plan_, io_, at_once_);
   }
 
-  // Sorts every run to where it goes, as native keys or as codes.
+  // Sorts every run into its output, as native keys or as codes.
   void sort_runs(std::span<const SortRun> runs, bool as_codes) {
     if (streamed_) {
       runs = runs.subspan(streamed_->sort(input_.key_type, runs, as_codes, options_));
       checksum_ += streamed_->result_checksum();
       if (runs.empty()) return;
-      streamed_.reset();  // the samples were very unlucky: go on without estimates of what each bucket receives
+      streamed_.reset();  // the samples misjudged a bucket: go on with a sort that knows the exact counts
     }
     make_chunks();
     for (std::size_t r = 0; r < runs.size(); ++r)
       sort_run(runs[r], r + 1 < runs.size() ? &runs[r + 1] : nullptr, as_codes);
   }
 
-  // In steps: all in, all sorted, all out; while one run leaves, the next one arrives (join25 §3.1.3).
+  // One step after the other: copies a run in, sorts it, copies it out. Meanwhile the next run is copied in, if it
+  // can be (join25 §3.1.3).
   void sort_run(const SortRun& run, const SortRun* next, bool as_codes) {
     const HostOutputs& to = run.output;
     if (arrived_.empty()) {
@@ -128,7 +129,7 @@ class HostSort {
     runtime_.set_phase("DtoH");
     std::uint64_t row = 0;
     for (const Chunk& chunk : chunks_) {
-      // What is finished leaves while the rest is sorted; where all of it was looked at, there is no rest.
+      // Copy finished parts out while the rest is sorted. Verification has waited for all of it.
       const Stream out = chunk.finished().empty() ? chunk.stream() : runtime_.stream(chunk.place(), "out");
       if (chunk.finished().empty()) copy_out(chunk, out, {0, chunk.count(), {}}, row, to, as_codes);
       for (const Chunk::Finished& part : chunk.finished()) {
@@ -147,13 +148,13 @@ class HostSort {
     std::uint64_t begin, end;
     [[nodiscard]] std::uint64_t count() const { return end - begin; }
   };
-  // Of a run, on one of the GPUs.
+  // The rows of a run that go to GPU `g`.
   [[nodiscard]] Rows rows_of(const SortRun& run, std::uint64_t g) const {
     const std::uint64_t gpus = chunks_.size();
     return {run.first + run.count * g / gpus, run.first + run.count * (g + 1) / gpus};
   }
 
-  // Into the buffers that the sort has left.
+  // Copies the next run into the buffers that the sort no longer uses.
   void copy_next_in(const SortRun& next) {
     runtime_.set_phase("HtoD");
     for (std::size_t g = 0; g < chunks_.size(); ++g) {
@@ -165,7 +166,7 @@ class HostSort {
     }
   }
 
-  // A part of a chunk, whose first record is row number `row` of the output.
+  // Copies out a part of a chunk. The chunk's first record is row number `row` of the output.
   void copy_out(const Chunk& chunk, Stream stream, const Chunk::Finished& part, std::uint64_t row,
                 const HostOutputs& to, bool as_codes) {
     const std::uint64_t width = io_.native_key_bytes();
@@ -223,10 +224,10 @@ class HostSort {
   std::uint64_t at_once_;
   Router router_;
   HostIo io_;
-  std::uint64_t checksum_ = 0;  // of the runs
+  std::uint64_t checksum_ = 0;  // sum over the runs
   std::unique_ptr<StreamedRadixSort> streamed_;
   std::vector<Chunk> chunks_;
-  std::vector<Event> arrived_;  // the next run, in each chunk's other buffer
+  std::vector<Event> arrived_;  // the next run is in each chunk's other buffer
 };
 
 }  // namespace

@@ -16,16 +16,16 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t bucket_keys = 1 << 15;  // of a bucket, if that makes not too few or too many of them
+constexpr std::uint64_t bucket_keys = 1 << 15;  // wanted in a bucket, within limits on the number of buckets
 constexpr std::uint64_t buckets_of_core = 16, most_buckets = 1 << 11;
-constexpr std::uint64_t sample_share = 64;  // of so many keys one is asked
+constexpr std::uint64_t sample_share = 64;  // one in so many keys is sampled
 constexpr std::uint64_t most_samples = 1 << 14;
-constexpr std::uint64_t block = 2048;  // codes that are made at once, in the first cache
+constexpr std::uint64_t block = 2048;  // codes that are encoded at once, in the L1 cache
 
-// Loops over a block, which a compiler makes vectors of: the widest that a machine has are chosen when it is loaded.
+// Loops over a block, which the compiler vectorises; the widest version for the CPU's vectors is chosen at load time.
 #define LINKWISE_VECTORS [[gnu::target_clones("arch=x86-64-v4", "avx2", "default")]]
 
-// Keys to codes, or back, of a class that the compiler knows.
+// Converts keys to codes or back, with the key class as a compile-time constant.
 template <typename Code, typename Convert>
 [[gnu::always_inline]] inline void convert(const Code* from, KeyClass kind, Code* to, std::uint64_t count,
                                            const Convert& one) {
@@ -68,7 +68,7 @@ struct Loops {
 template struct Loops<std::uint32_t>;
 template struct Loops<std::uint64_t>;
 
-// The codes of a part of the keys and their buckets, a block at a time.
+// Calls `body` with the codes of keys [begin, end) and their buckets, a block at a time.
 template <typename Code, typename Body>
 void for_each_block(KeyType type, bool descending, const BucketDigits<Code>& digits, const Code* keys,
                     std::uint64_t begin, std::uint64_t end, const Body& body) {
@@ -86,12 +86,12 @@ void for_each_block(KeyType type, bool descending, const BucketDigits<Code>& dig
   }
 }
 
-// Codes on their way to their buckets: they gather in a cache line for each, which lines up with the line where they
-// go; a full one is written around the caches, so that memory need not be read first.
+// Write-combining buffers: codes for a bucket are collected in a cache line that is aligned like their destination. A
+// full line is written with non-temporal stores, so that the destination need not be read first.
 template <typename Code>
 class BucketLines {
  public:
-  /// `next`: the position in `codes`, which begins with a code's alignment, of each bucket's next code.
+  /// `next`: the position in `codes` of each bucket's next code. `codes` need only be aligned to whole codes.
   BucketLines(Code* codes, std::vector<std::uint64_t> next)
       : lines_(std::make_unique<Line[]>(next.size())), first_(next.size()), next_(std::move(next)) {
     const auto ahead = reinterpret_cast<std::uintptr_t>(codes) % cache_line / sizeof(Code);
@@ -133,7 +133,7 @@ class BucketLines {
   }
 
   std::unique_ptr<Line[]> lines_;
-  std::vector<std::uint8_t> first_;  // of a line's codes the first that is there
+  std::vector<std::uint8_t> first_;  // the first code that is present in each bucket's line
   std::vector<std::uint64_t> next_;
   Code* codes_;
 };
@@ -146,14 +146,14 @@ std::vector<Code> sample_of(KeyType type, bool descending, const Code* keys, std
   return sample;
 }
 
-// Whether the cores would be done at about the same time.
+// Whether the buckets balance the work, so that all cores would finish at about the same time.
 bool is_shared_out(const std::vector<std::uint64_t>& begins, std::uint64_t count) {
   std::uint64_t largest = 0;
   for (std::size_t b = 0; b + 1 < begins.size(); ++b) largest = std::max(largest, begins[b + 1] - begins[b]);
   return largest <= count / (4 * static_cast<std::uint64_t>(team()));
 }
 
-// Where each bucket begins, and in `codes` what belongs there, if the buckets share the work out.
+// Computes where each bucket begins and, if the buckets balance the work, scatters the codes. Returns whether it did.
 template <typename Code>
 bool scatter_codes(KeyType type, bool descending, const Code* keys, Code* codes, std::uint64_t count,
                    std::vector<std::uint64_t>& begins, std::uint64_t* checksum) {

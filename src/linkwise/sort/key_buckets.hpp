@@ -1,8 +1,10 @@
-// Keys in buckets by their leading digits, each of which somebody else is to sort: a library's sort in the caches.
+// Scatters keys to buckets by their leading digits. The buckets are sorted by the caller, e.g. with a library's
+// in-cache sort.
 //
-// One read of the keys counts them, one more scatters their codes; a bucket then fits a core's cache. Where the keys
-// lie is asked of a sample, as Axtmann et al. (IPS2Ra, 2020) and Obeya et al. (SPAA'19) leave out digits that all keys
-// share: its range is cut into cells, cells that hold much into buckets, and those that hold little share one.
+// One pass over the keys counts them, another scatters their codes; a bucket then fits into a core's cache. The
+// buckets are chosen from a sample, which leaves out digits that all keys share, as do Axtmann et al. (IPS2Ra, 2020)
+// and Obeya et al. (SPAA'19): the sample's range is cut into cells; cells with many keys are cut into buckets, and
+// neighbouring cells with few keys share one.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +17,17 @@ namespace linkwise {
 
 class KeyBuckets {
  public:
-  /// Scatters the codes of `keys` into `codes`, whose room is as large; the bytes of a key are 4 or 8. None if the keys
-  /// lie so that a few cores would have most of the work; `codes` is untouched then.
+  /// Scatters the codes of `keys` into `codes`, which is as large. Returns nothing and leaves `codes` unchanged if
+  /// keys are narrower than 4 bytes, not aligned or too few, or if a few cores would have most of the work.
   static std::optional<KeyBuckets> scatter(KeyType type, bool descending, const void* keys, void* codes,
                                            std::uint64_t count, bool verify);
 
   /// Where each bucket begins, and where the last one ends.
   [[nodiscard]] const std::vector<std::uint64_t>& begins() const { return begins_; }
-  /// Takes a bucket whose codes have been sorted: notes what is to be verified and makes them keys again. By any
-  /// thread, each bucket once.
+  /// Finishes a bucket whose codes have been sorted: computes its numbers for verification and decodes its keys. May
+  /// be called by any thread, once for each bucket.
   void finish(std::uint64_t bucket);
-  /// After all of them. @throws CorruptDataError if they are not the keys that came in, in order.
+  /// To be called when all are finished. @throws CorruptDataError if the result is not the sorted input.
   void check() const;
 
  private:
@@ -37,7 +39,7 @@ class KeyBuckets {
   void* codes_;
   std::uint64_t checksum_ = 0;
   std::vector<std::uint64_t> begins_;
-  std::vector<std::optional<PartNumbers>> finished_;  // what is to be verified of each bucket that holds codes
+  std::vector<std::optional<PartNumbers>> finished_;  // verification numbers of each bucket that is not empty
 };
 
 }  // namespace linkwise

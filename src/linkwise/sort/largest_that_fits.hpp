@@ -1,11 +1,11 @@
-// How much can be done at once in the memory that there is.
+// Finds the largest size that fits into the available memory.
 #pragma once
 
 #include <cstdint>
 
 namespace linkwise {
 
-/// The largest size below `too_large` that fits; 0 if none does. What fits, fits in any smaller size as well.
+/// The largest size below `too_large` that fits; 0 if none does. If a size fits, every smaller one must fit too.
 template <typename Fits>
 std::uint64_t largest_that_fits(std::uint64_t too_large, Fits&& fits) {
   std::uint64_t low = 0;

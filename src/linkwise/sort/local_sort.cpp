@@ -18,7 +18,7 @@ void LocalSort::allow_msd(RecordType type, std::uint64_t most) {
     msd_scratch_ = runtime_.allocate(stream_.place, kernels.msd_sort_scratch_bytes(type, most), "sort scratch");
     spread_ = runtime_.allocate(stream_.place, sizeof(KeySpread), "spread of the keys");
   } catch (const OutOfMemoryError&) {
-    return;  // without a spread, the sort by the least digits does
+    return;  // without memory for a spread, LSD radix sort is used
   }
 }
 

@@ -1,22 +1,23 @@
-// The sort of what lies on one GPU, in two buffers.
+// Sorts records on one GPU, with two buffers.
 #pragma once
 
 #include "linkwise/primitives/primitives.hpp"
 
 namespace linkwise {
 
-/// Sorts codes on one stream, one bucket after the other: by the most significant digits first where that suits the
-/// keys and there is memory for it, else by the least.
+/// Sorts buckets of codes on one stream: by MSD radix sort if that suits the keys and there is memory for it,
+/// otherwise by LSD radix sort.
 class LocalSort {
  public:
-  /// Of up to `most` records.
+  /// For buckets of up to `most` records.
   LocalSort(Runtime& runtime, Stream stream, RecordType type, std::uint64_t most);
 
-  /// Their keys lie as suits_msd_sort wants it. Takes more memory if there is any.
+  /// Allows MSD radix sort, for keys for which suits_msd_sort holds. Allocates more memory for it, if available.
   void allow_msd(RecordType type, std::uint64_t most);
 
-  /// Sorts `first` by the bits, beyond which the keys do not differ; the result lies in `second` if that `lands` there,
-  /// as kernels().sort_lands_in_secondary says of the sort by the least. A single record may stay where it is.
+  /// Sorts `first` by `bits`; keys must not differ in other bits. If `lands`, the result is in `second`, otherwise in
+  /// `first`; `lands` must be what kernels().sort_lands_in_secondary says of LSD radix sort. A single record may stay
+  /// in `first`.
   Records sort(const Records& first, const Records& second, BitRange bits, bool lands);
 
   void retire();

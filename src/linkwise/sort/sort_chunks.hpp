@@ -1,4 +1,4 @@
-// Which strategy sorts what is spread over the GPUs.
+// Dispatches the sort of records that are spread over the GPUs to a strategy.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace linkwise {
 
-/// Sorts by the plan's strategy what is spread over its GPUs: afterwards each chunk is sorted and no key of a
-/// chunk is less than one of the chunk before. Stable with respect to (chunk, position). Work is enqueued on
-/// the chunks' streams; control flow reads small results back.
+/// Sorts the records that are spread over the plan's GPUs by its strategy: afterwards each chunk is sorted, and no
+/// key of a chunk is less than one of the chunk before. Stable with respect to (chunk, position). Enqueues work on
+/// the chunks' streams; the host blocks where it reads small results back.
 /// @throws UsageError if the strategy cannot run on that number of GPUs.
 void sort_chunks(Runtime& runtime, Router& router, const SortPlan& plan, std::vector<Chunk>& chunks,
                  ExpectedOrder expected_order = ExpectedOrder::random);

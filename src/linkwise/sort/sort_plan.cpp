@@ -62,11 +62,11 @@ void check_gpus(const Machine& machine, const SortPlan& plan) {
 
 namespace {
 
-// Who carries the host traffic, if not everyone his own; and the relays between GPUs.
+// Describes which GPUs carry the host traffic, unless each carries its own, and the relays between GPUs.
 std::string ways_of(const SortPlan& plan) {
   std::string carriers, relays;
   for (const int gpu : plan.gpus) {
-    double in = 1, out = 1;  // of its own traffic
+    double in = 1, out = 1;  // fraction of its own traffic that it carries itself
     bool helps = false;
     for (const Path& path : plan.paths) {
       if (path.to == Place::gpu(gpu) && !path.from.is_gpu()) in -= path.fraction;

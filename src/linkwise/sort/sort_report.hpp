@@ -1,4 +1,4 @@
-// How a sort is asked for beside its plan, and what it tells of itself.
+// The options of a sort besides its plan, and its report.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace linkwise {
 
-/// The order in which keys are expected to come: what an estimate, which has none, assumes of data.
+/// The expected order of the input keys: an estimate, which has no data, assumes it.
 enum class ExpectedOrder { random, sorted, nearly_sorted, reversed };
 
 struct SortOptions {
-  bool descending = false;  ///< equal keys keep their order all the same
-  bool verify = true;       ///< order and multiset checksum, on the GPUs
-  bool as_joined = false;   ///< floats become those by which joins compare: 0.0 for -0.0, and one NaN
+  bool descending = false;  ///< equal keys keep their order in either case
+  bool verify = true;       ///< check the order and a multiset checksum, on the GPUs
+  bool as_joined = false;   ///< make floats those that joins compare: -0.0 becomes 0.0, all NaNs one NaN
   ExpectedOrder expected_order = ExpectedOrder::random;
 };
 
@@ -24,7 +24,7 @@ struct SortReport {
   std::vector<TimelineEntry> timeline;
 };
 
-/// Of the sort that the runtime has run since its timeline was cleared. Synchronises.
+/// The report on what the runtime has run since its timeline was cleared. Synchronises.
 SortReport report_of(Runtime& runtime, const SortOptions& options);
 
 }  // namespace linkwise

@@ -11,12 +11,12 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t small = 256;                // rows of a group that a core orders by itself
-constexpr std::uint64_t block_positions = 1 << 14;  // positions that a core looks at at once
-constexpr std::uint64_t tiny = 48;                  // rows of a group that is ordered by counting
+constexpr std::uint64_t small = 256;                // most rows of a group that one core orders on its own
+constexpr std::uint64_t block_positions = 1 << 14;  // positions that a core scans at a time
+constexpr std::uint64_t tiny = 48;                  // most rows of a group that is ordered by their ranks
 
-// ranks[i]: how many words come before words[i] in a stable order. Every word is compared with every other, several at
-// once and without a branch: of few words, that takes less time than sorting them.
+// ranks[i]: how many words come before words[i] in a stable order. Compares every word with every other, vectorised
+// and without branches: for few words, that is faster than sorting them.
 [[gnu::target_clones("avx512f", "avx2", "default")]] void find_ranks(const std::uint64_t* words, std::uint64_t count,
                                                                      std::uint64_t* ranks) {
   std::fill_n(ranks, count, 0);
@@ -40,10 +40,10 @@ class GroupSorter {
   struct Entry {
     std::uint64_t word;
     Row row;
-    std::uint32_t position;  // keeps the order of equal words
+    std::uint32_t position;  // breaks ties, for a stable order
   };
 
-  // Works in the entries from `base` on; those before it are the callers'.
+  // Uses the entries from `base` on; those before it belong to the callers up the recursion.
   void sort(Row* rows, std::uint64_t count, RowKeys::Cursor cursor, std::size_t base) {
     if (entries_.size() < base + count) entries_.resize(2 * (base + count));
     bool all_equal = true;
@@ -66,8 +66,8 @@ class GroupSorter {
     }
   }
 
-  // Entries that are not all equal. Those of more than a few are spread first: words of one prefix mostly lie evenly
-  // between the least and the greatest, and those of each bucket are few again.
+  // Sorts entries that are not all equal. More than `tiny` are first distributed to buckets: words after a common
+  // prefix are mostly spread evenly between the least and the greatest, so each bucket has few.
   void order(Entry* entries, std::uint64_t count) {
     if (count <= tiny) {
       std::copy_n(entries, count, spread_.begin());
@@ -102,7 +102,7 @@ class GroupSorter {
     for (std::uint64_t i = 0; i < count; ++i) to[ranks[i]] = from[i];
   }
 
-  // Made once for many groups: they mostly go on at few places.
+  // Cached, because most groups continue at one of a few cursors.
   const RowKeys::Shape& shape_at(RowKeys::Cursor cursor) {
     if (cursor.field >= shapes_.size()) shapes_.resize(cursor.field + 1);
     auto& [known, shape] = shapes_[cursor.field];
@@ -119,7 +119,7 @@ class GroupSorter {
   const RowKeys& keys_;
   std::vector<Entry> entries_;
   std::array<Entry, small> spread_;
-  std::vector<std::pair<RowKeys::Cursor, RowKeys::Shape>> shapes_;  // by field, the last that was asked for
+  std::vector<std::pair<RowKeys::Cursor, RowKeys::Shape>> shapes_;  // per field, the last requested shape
 };
 
 // The end of the run of equal words that begins at `begin`.
@@ -162,7 +162,7 @@ void TieRefinement::refine(const Word* words) {
     for (std::uint64_t first = 0; first < open_rows_; first += block_positions) {
       const std::uint64_t last = std::min(first + block_positions, open_rows_);
       std::uint64_t begin = first;
-      if (begin > 0) {  // a run that began before is another's
+      if (begin > 0) {  // a run that began earlier belongs to an earlier block
         while (begin < last && words[begin] == words[begin - 1]) ++begin;
       }
       for (std::uint64_t end = begin; begin < last; begin = end) {

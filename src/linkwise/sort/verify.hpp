@@ -1,6 +1,6 @@
-// Checks that a sort returned its input in order: a multiset checksum before and after, the order within
-// each chunk, and the order across chunks. Everything is computed on the GPUs; it does not cover the way
-// between host memory and the GPUs.
+// Checks that a sort returned its input in order: a multiset checksum before and after, the order within each chunk,
+// and the order across chunks. Everything is computed on the GPUs; transfers between host memory and the GPUs are not
+// covered.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace linkwise {
 
-/// Judges numbers that GPUs computed: what came in, and the sorted parts in their order.
+/// Checks computed numbers: the checksums of the input, and the PartNumbers of the sorted parts in order.
 class ResultCheck {
  public:
   explicit ResultCheck(KeyWidth width) : mask_(width == KeyWidth::k32 ? 0xffffffffULL : ~0ULL) {}
   void came_in(std::uint64_t checksum) { change_ -= checksum; }
-  /// A sorted part, in the order of the parts. @throws CorruptDataError.
+  /// Adds a sorted part; to be called in the order of the parts. @throws CorruptDataError.
   void came_out(Place place, const PartNumbers& part);
-  /// @throws CorruptDataError if what came out is not what came in.
+  /// @throws CorruptDataError if the parts' checksum is not that of the input.
   void finish() const;
-  /// Of all that came out.
+  /// The checksum of all sorted parts.
   [[nodiscard]] std::uint64_t checksum() const { return checksum_; }
 
  private:
@@ -30,19 +30,19 @@ class ResultCheck {
   std::uint64_t last_key_ = 0;
 };
 
-/// Usage: `before` when the input is encoded, then sort, then `check`; with what lies on each stream's GPU.
+/// Usage: `before` when the input is encoded, then sort, then `check`. Element p of the records is on stream p's GPU.
 class SortVerifier {
  public:
-  /// `coding`: of the keys that it is given, which may be codes.
+  /// `coding`: that of the keys to be checked, which may already be codes.
   SortVerifier(Runtime& runtime, std::vector<Stream> streams, KeyCoding coding);
   void before(std::span<const Records> input);
-  /// Instead of `before`: where the sort itself is to write the checksum of what came in.
+  /// Instead of `before`: where the sort itself is to write the checksum of that part of its input.
   [[nodiscard]] MemoryView came_in(std::size_t part) const {
     return numbers_[part].slice(offsetof(Numbers, came_in), sizeof Numbers::came_in);
   }
   /// Reads the results back and returns their checksum. @throws CorruptDataError saying what is wrong and where.
   std::uint64_t check(std::span<const Records> sorted);
-  /// The same where each GPU is to have all that came in.
+  /// The same if each GPU must have the whole input.
   void check_copies(std::span<const Records> sorted);
 
  private:

@@ -68,7 +68,7 @@ class Recorder:
 
     def _check(self, keys: pa.Table) -> None:
         if first_out_of_order(keys, self._by) is not None:
-            raise CorruptDataError("rows of a partition are not in order, which memory or a disk may be the cause of")
+            raise CorruptDataError("rows of a partition are not in order; memory or a disk may be faulty")
 
     @property
     def written(self) -> RowSum:

@@ -95,7 +95,7 @@ class DirectoryWriter:
                 pa.array([], schema.field(name).type).cast(pa.string())
             except pa.ArrowException:
                 kind = schema.field(name).type
-                raise UsageError(f"column '{name}' of {kind} has no text that a directory could be called") from None
+                raise UsageError(f"column '{name}' of {kind} has no text to name a directory by") from None
         if len(set(self._by)) == len(schema.names):
             raise UsageError("every column is partitioned by; files need one of their own")
 

@@ -56,7 +56,7 @@ void StagingRing::copy(cudaStream_t stream, const MemoryView& to, const MemoryVi
     driver::wait_for_flag(stream, &slot.host, is_inward ? piece.number : piece.number - num_slots);
     std::byte *target = on_device + (piece.memory - on_host), *source = data_of(piece.number);
     if (!is_inward) std::swap(target, source);
-    check(cudaMemcpyAsync(target, source, piece.bytes, cudaMemcpyDefault, stream), "copy through page-locked memory");
+    check(cudaMemcpyAsync(target, source, piece.bytes, cudaMemcpyDefault, stream), "copy through pinned memory");
     driver::set_flag(stream, &slot.device, piece.number);
   }
   // Later work of the stream finds an outward copy complete in the caller's memory.

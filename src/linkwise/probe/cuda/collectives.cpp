@@ -11,7 +11,7 @@
 namespace linkwise::cuda {
 namespace {
 
-// What of NCCL's interface is used; its values are part of its ABI.
+// The part of NCCL's interface that is used; the constants are part of its ABI.
 using Communicator = void*;
 constexpr int float32 = 7, sum = 0, success = 0;
 
@@ -104,7 +104,7 @@ class Group {
       int status = success;
       for (std::size_t g = 0; g < streams_.size() && status == success; ++g)
         status = part(sent_[g]->data(), received_[g]->data(), communicators_[g], streams_[g]->get());
-      const int ended = nccl_.group_end();  // also where a part failed: nobody else may come into this group
+      const int ended = nccl_.group_end();  // even if a part failed: later NCCL calls must not join this group
       nccl_.check(status != success ? status : ended);
       for (const auto& stream : streams_) stream->wait();
     });
@@ -114,7 +114,7 @@ class Group {
     for (const auto& memory : received_) memory->clear(bytes);
   }
 
-  // Each GPU sends its number as a float, everywhere.
+  // Fills each GPU's send buffer with its index plus 1, as floats.
   void number(std::uint64_t bytes) {
     for (int g = 0; g < size(); ++g) {
       const std::vector<float> numbers(bytes / 4, static_cast<float>(g + 1));
@@ -139,13 +139,13 @@ class Group {
 
 struct Collective {
   std::string name;
-  // Of what is counted as the size: bytes of the whole array. What NCCL's own tests call the bus bandwidth is
+  // The size is the bytes of the whole array. The bus bandwidth, as NCCL's own tests define it, is
   // size / time · factor.
   double (*factor)(int gpus);
   std::function<int(void* sent, void* received, std::uint64_t words, int gpus, Communicator, cudaStream_t)> part;
-  // What the last GPU (the root of a reduce is GPU 0) must have received at a word of `words`.
+  // What the checked GPU must have received at position `word` of `words`; negative if that word is not checked.
   std::function<float(std::uint64_t word, std::uint64_t words, int gpus)> expected;
-  int checked_gpu = -1;  // the last
+  int checked_gpu = -1;  // -1: the last one
 };
 
 std::vector<Collective> all_collectives(const Nccl& n) {
@@ -186,7 +186,7 @@ std::vector<Collective> all_collectives(const Nccl& n) {
          return n.reduce_scatter(s, r, words / static_cast<std::uint64_t>(gpus), float32, sum, c, stream);
        },
        [total](std::uint64_t word, std::uint64_t words, int gpus) {
-         // Only the first part of what was received is its share.
+         // Each GPU receives only its share, at the beginning of its buffer.
          return word < words / static_cast<std::uint64_t>(gpus) ? total(word, words, gpus) : -1.0F;
        }},
       {"all-to-all", shared,
@@ -226,7 +226,7 @@ void collectives(FamilyContext& context) {
     group.number(most);
     const auto parts = 4 * static_cast<std::uint64_t>(gpus);
     for (const Collective& collective : all_collectives(nccl)) {
-      // All sizes of all GPUs; of fewer, the smallest and the largest.
+      // All sizes with all GPUs; with fewer GPUs, only the smallest and the largest.
       for (std::uint64_t size = 64; size <= most;
            size *= gpus == context.num_gpus() ? 8 : std::max<std::uint64_t>(most / 64, 2)) {
         const std::uint64_t bytes = std::max(size / parts, std::uint64_t{1}) * parts;

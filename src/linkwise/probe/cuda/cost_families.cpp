@@ -1,4 +1,4 @@
-// What calls cost: launches, events, waits, allocations.
+// Families of call costs: launches, events, waits, allocations.
 #include "linkwise/probe/cuda/kernels.hpp"
 #include "linkwise/probe/cuda/measuring.hpp"
 
@@ -44,7 +44,7 @@ void launch_costs(FamilyContext& context) {
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
   submit("event record", [&] { check(cudaEventRecord(event, stream.get()), "record an event"); });
   submit("stream wait for an event", [&] { check(cudaStreamWaitEvent(other.get(), event, 0), "wait for an event"); });
-  // To and fro: each kernel waits for the one before on the other stream.
+  // Ping-pong: each kernel waits for the previous one on the other stream.
   add_cost(
       context, "from one stream to another and back",
       [&] {
@@ -73,7 +73,7 @@ void launch_costs(FamilyContext& context) {
             [&](cudaStream_t native) { check(cudaGraphLaunch(executable, native), "launch a graph"); });
       },
       in_a_row);
-  // Few at a time: a full queue would hold the host up.
+  // Only a few at a time: a full launch queue would block the host.
   constexpr int few = 4;
   add_cost(
       context, "graph launch of 256 kernels, the host's time",

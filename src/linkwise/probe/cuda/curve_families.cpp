@@ -1,7 +1,7 @@
-// Comm|Scope's benchmarks over the size, from 4 KiB to 4 GiB, from memory of every NUMA node and both ways at once
+// Comm|Scope's benchmarks by size, from 4 KiB to 4 GiB, from memory of every NUMA node and both ways at once
 // (commscope19 §2, §3): pageable and registered memory, zero-copy, unified memory on demand and prefetched, and peers
-// without peer access. GPU 0's, and the pair of GPUs 0 and 1. The thread that measures runs on the node whose memory it
-// is (§2.1.4).
+// without peer access. Measured on GPU 0, and on the pair of GPUs 0 and 1. The measuring thread runs on the NUMA node
+// whose memory is used (§2.1.4).
 #include <algorithm>
 #include <thread>
 
@@ -35,7 +35,7 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes, cudaStream_
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copy");
 }
 
-// As the stream's events say; where the host takes part, as its clock does.
+// Seconds by the stream's events, or by the host's clock if the host takes part.
 double seconds_of(GpuStream& stream, bool by_host, const std::function<void(cudaStream_t)>& work) {
   if (!by_host) return stream.seconds(work);
   return wall_seconds([&] {
@@ -65,7 +65,7 @@ void copies_of(FamilyContext& context, HostKind kind, const std::string& name, i
         context, what + ", out", bytes,
         [&] { return seconds_of(out, blocks, [&](cudaStream_t s) { copy(other.data(), out_gpu.data(), bytes, s); }); },
         [&] { return is_filled(other.data(), bytes, seed); });
-    // Of pageable memory one thread's second copy begins when its first has been staged.
+    // With pageable memory, the thread's second copy begins only once the first has been staged.
     add_rate(
         context, what + ", both ways", 2 * bytes,
         [&] {
@@ -132,7 +132,7 @@ void host_to_host_curves(FamilyContext& context) {
     }
 }
 
-// Words of four bytes by 256 blocks of 256 threads, of memory that no cache holds (§3.3).
+// 256 blocks of 256 threads access words of four bytes, in memory that was flushed from the caches (§3.3).
 void zero_copy_curves(FamilyContext& context) {
   const std::uint64_t largest = largest_of(context);
   for (const int node : numa_nodes()) {
@@ -164,7 +164,7 @@ void zero_copy_curves(FamilyContext& context) {
   }
 }
 
-// One byte of each page of the system's, written where all lie elsewhere (§3.4).
+// Writes one byte of each system page from a processor where none of the pages reside (§3.4).
 void unified_demand_curves(FamilyContext& context) {
   if (!moves_on_demand(context, 0)) return;
   const std::uint64_t largest = largest_of(context), page = system_page();
@@ -270,8 +270,8 @@ void unified_prefetch_curves(FamilyContext& context) {
   measure("gpu 1 to gpu 0", on_gpu(1), on_gpu(0), false);
 }
 
-// With peer access off, a copy goes through the host's memory, staged by the thread that asks for it: both ways at once
-// takes two.
+// With peer access off, a copy is staged through host memory by the calling thread: copying both ways at once takes
+// two threads.
 void peer_off_curves(FamilyContext& context) {
   if (context.num_gpus() < 2) return context.cannot("all", "it takes two GPUs");
   const std::uint64_t largest = largest_of(context);

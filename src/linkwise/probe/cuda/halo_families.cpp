@@ -1,6 +1,6 @@
-// Faces of a grid in three dimensions that one GPU sends to another, as stencils do, in every way there is: by the copy
-// engines, by kernels that store or load, and packed, copied and unpacked. And parts of chunks, pushed and pulled. As
-// Comm|Scope's public code has them beside the paper.
+// Faces of a three-dimensional grid that one GPU sends to another, as stencil codes do: by the copy engines, by
+// kernels that store or load, and packed, copied and unpacked. Also parts of chunks, pushed and pulled. Both follow
+// Comm|Scope's public code, which goes beyond the paper here.
 #include <array>
 #include <numeric>
 
@@ -17,10 +17,10 @@ constexpr std::uint64_t grid_bytes = side * side * side * 4;
 
 struct Face {
   const char* name;
-  Box box;  // as it lies in the grid
+  Box box;  // with the grid's strides
 };
 
-// Rows lie along x: a face across x has rows of two cells, one across z is consecutive.
+// Rows run along x: a face across x has rows of two cells, and one across z is contiguous.
 std::array<Face, 3> faces() {
   return {{{"x", {{radius, side, side}, side, side * side}},
            {"y", {{side, radius, side}, side, side * side}},
@@ -35,7 +35,7 @@ struct Grids {
   GpuStream from{0}, to{1};
 };
 
-// Every cell of the face is the source's, and no other one has changed.
+// Whether every cell of the face is the source's, and no other cell of the target has changed.
 bool is_copied(const Grids& grids, const Box& box) {
   std::vector<std::uint32_t> words(grid_bytes / 4);
   check(cudaMemcpy(words.data(), grids.target.data(), grid_bytes, cudaMemcpyDefault), "read");
@@ -108,7 +108,7 @@ void halo_faces(FamilyContext& context) {
   }
 }
 
-// The first bytes of chunks of so many, stored to a peer and loaded from it.
+// Sends only the first bytes of each chunk, by stores to the peer and by loads from it.
 void partial_chunks(FamilyContext& context) {
   if (context.num_gpus() < 2) return context.cannot("all", "it takes two GPUs");
   if (!can_access(0, 1)) return context.cannot("0→1", "CUDA allows no peer access between them");

@@ -1,4 +1,4 @@
-// Between host memory of every kind and GPUs.
+// Families of transfers between host memory of every kind and GPUs.
 #include <cstring>
 
 #include "linkwise/probe/cuda/kernels.hpp"
@@ -17,7 +17,7 @@ double copy_seconds(GpuStream& stream, void* to, const void* from, std::uint64_t
       [&](cudaStream_t native) { check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native), "copy"); });
 }
 
-// Pageable copies hold the host up: its clock counts.
+// Pageable copies block the host, so they are timed by its clock.
 double blocking_copy_seconds(GpuStream& stream, void* to, const void* from, std::uint64_t bytes) {
   return wall_seconds([&] {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream.get()), "copy");
@@ -46,7 +46,7 @@ void kind_of_memory(FamilyContext& context, HostKind kind, const std::string& na
   add_rate(
       context, what + ", out", bytes, [&] { return copy(out, host.data(), device.data(), bytes); },
       [&] { return is_filled(host.data(), bytes, seed); });
-  if (blocks) return;  // one host thread cannot have two of them at once
+  if (blocks) return;  // one host thread cannot run two blocking copies at once
   // Half of the memory goes in while the other half comes out.
   const std::uint64_t half = bytes / 2;
   std::memset(host.data() + half, 0, half);
@@ -82,8 +82,8 @@ void host_memory_kinds(FamilyContext& context) {
 
 namespace {
 
-/// What the CPU's caches hold of memory that is copied: what many cores have just written; what the last repetition
-/// left, as in commscope19 fig. 2; or nothing.
+/// What the CPU's caches hold of the memory that is copied: what many cores have just written; what the last
+/// repetition left there, as in commscope19 fig. 2; or nothing.
 enum class CacheState { just_written, untouched, flushed };
 
 std::string to_string(CacheState state) {

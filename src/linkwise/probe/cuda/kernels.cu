@@ -56,7 +56,7 @@ __global__ void bulk_kernel(std::byte* to, const std::byte* from, std::uint64_t 
     const auto* source = reinterpret_cast<const uint4*>(from + at);
     for (unsigned i = threadIdx.x; i < size / sizeof(uint4); i += blockDim.x)
       reinterpret_cast<uint4*>(tile)[i] = source[i];
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // what threads wrote, the copy engine reads
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // makes the threads' writes visible to the copy
     __syncthreads();
     if (threadIdx.x == 0) {
       const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(tile));
@@ -72,7 +72,7 @@ __global__ void bulk_kernel(std::byte* to, const std::byte* from, std::uint64_t 
 #endif
 }
 
-// Where piece p lies: an odd multiplier permutes the slots, so neighbours in time are no neighbours in memory.
+// The slot of piece p: an odd multiplier permutes the slots, so consecutive pieces are not adjacent in memory.
 __device__ std::uint64_t slot_of(std::uint64_t piece, std::uint64_t count) {
   return (piece * 0x9e3779b1U) & (count - 1);
 }
@@ -98,8 +98,8 @@ __global__ void check_pieces_kernel(const std::byte* data, std::uint64_t count, 
   if (found != 0) atomicAdd(wrong, found);
 }
 
-// A cycle through all lines, a power of two, by a linear congruence of full period (Hull and Dobell): no prefetcher
-// knows what comes next.
+// A cycle through all lines, whose number is a power of two, by a linear congruential generator of full period (Hull
+// and Dobell), so that no prefetcher can predict the next line.
 __global__ void chain_kernel(std::uint32_t* chain, std::uint32_t count) {
   constexpr std::uint32_t words = line_bytes / sizeof(std::uint32_t);
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads())

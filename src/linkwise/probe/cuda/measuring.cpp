@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t cache_line = 64;
 
-// What this thread allocates lies on a node, if one is named; afterwards where it would have.
+// Binds this thread's allocations to a NUMA node, unless it is -1; the destructor restores the previous policy.
 class NumaBinding {
  public:
   explicit NumaBinding(int node) : is_bound_(node >= 0) {
@@ -142,7 +142,7 @@ ThreadOnNode::ThreadOnNode(int node) {
   std::ifstream list("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
   cpu_set_t processors;
   CPU_ZERO(&processors);
-  // As "0-15,64-79".
+  // For example "0-15,64-79".
   for (std::string range; std::getline(list, range, ',');) {
     int first = 0, last = 0;
     const int found = std::sscanf(range.c_str(), "%d-%d", &first, &last);

@@ -1,4 +1,4 @@
-// What CUDA families measure with: memory of every kind, streams, and clocks.
+// The tools of the CUDA families: memory of every kind, streams, and timers.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,10 +17,11 @@
 
 namespace linkwise::cuda {
 
-/// What a host allocation is.
+/// The kind of a host allocation.
 enum class HostKind { pageable, pinned, write_combined, registered };
 
-/// Host memory, on one NUMA node if that is not -1; its pages are there. Whoever destroys it has waited for its users.
+/// Host memory with all pages populated, on one NUMA node unless that is -1. Nothing may still use it when it is
+/// destroyed.
 class HostMemory {
  public:
   HostMemory(HostKind kind, std::uint64_t bytes, int node = -1);
@@ -37,7 +38,7 @@ class HostMemory {
   std::byte* data_ = nullptr;
 };
 
-/// Memory of one GPU, by cudaMalloc, or managed memory.
+/// Memory of one GPU from cudaMalloc, or managed memory.
 class GpuMemory {
  public:
   GpuMemory(int gpu, std::uint64_t bytes, bool managed = false);
@@ -46,7 +47,7 @@ class GpuMemory {
   GpuMemory& operator=(const GpuMemory&) = delete;
 
   [[nodiscard]] std::byte* data() const { return data_; }
-  /// Forgets what lies there, so that only what arrives from now on can be right.
+  /// Overwrites the contents, so that stale data cannot pass a check.
   void clear(std::uint64_t bytes) const;
 
  private:
@@ -63,7 +64,8 @@ class GpuStream {
 
   [[nodiscard]] cudaStream_t get() const { return stream_; }
   [[nodiscard]] int gpu() const { return gpu_; }
-  /// Seconds between events around what `enqueue` puts on the stream. The GPU is current meanwhile.
+  /// Seconds between events around the work that `enqueue` puts on the stream. The GPU is the current device
+  /// meanwhile.
   double seconds(const std::function<void(cudaStream_t)>& enqueue);
   void wait() const { check(cudaStreamSynchronize(stream_), "wait for a stream"); }
 
@@ -73,14 +75,14 @@ class GpuStream {
   cudaEvent_t began_ = nullptr, ended_ = nullptr;
 };
 
-/// By the host's clock: for what the host takes part in.
+/// Seconds by the host's clock, for work in which the host takes part.
 double wall_seconds(const std::function<void()>& work);
 
-/// The host's NUMA nodes that this process may allocate on; {-1} where there is one, or nobody says.
+/// The host's NUMA nodes that this process may allocate on; {-1} if there is only one, or they are unknown.
 std::vector<int> numa_nodes();
 std::string node_name(int node);
 
-/// The thread runs on a node's processors meanwhile, if one is named.
+/// Binds the calling thread to the CPUs of a NUMA node while this lives, unless the node is -1.
 class ThreadOnNode {
  public:
   explicit ThreadOnNode(int node);
@@ -93,26 +95,26 @@ class ThreadOnNode {
   cpu_set_t before_{};
 };
 
-/// Bytes of the system's pages: what moves on demand.
+/// The system's page size in bytes: the unit in which memory migrates on demand.
 std::uint64_t system_page();
-/// Seconds in which so many threads write one byte of each page: what fill wrote there.
+/// Seconds that `threads` threads take to write one byte of each page, with the value that `fill` wrote there.
 double touch_by_host(std::byte* data, std::uint64_t bytes, int threads, std::uint32_t seed);
 
-/// Writes every cache line of the buffer back and drops it, so that a copy reads memory and not a cache (commscope19
+/// Writes back and evicts every cache line of the buffer, so that a copy reads memory and not a cache (commscope19
 /// §2.2.4).
 void flush_caches(const std::byte* data, std::uint64_t bytes);
 
-/// Warms up, repeats, and adds a row of GB/s; `is_intact` says whether what arrived is what was sent.
+/// Warms up, repeats, and adds a row of GB/s; `is_intact` says whether the received data is what was sent.
 /// @throws CorruptDataError if it is not.
 void add_rate(FamilyContext& context, const std::string& what, std::uint64_t bytes, const std::function<double()>& once,
               const std::function<bool()>& is_intact);
-/// Warms up, repeats `in_a_row` times what `once` does and adds a row of seconds for one of them.
-/// The counter that a check on the GPU adds to; true if it stays 0.
+/// Whether the check that `count` enqueues on the stream leaves its counter of wrong elements at 0. Blocks.
 bool none_wrong(const GpuStream& stream, const std::function<void(unsigned long long*)>& count);
-/// Whether every word is what fill_words(data, bytes, seed) writes, seen from the host.
+/// Whether every word, read by the host, is what fill_words writes with this seed.
 bool is_filled(const std::byte* data, std::uint64_t bytes, std::uint32_t seed);
-/// Writes what fill_words writes, from the host.
+/// Writes from the host what fill_words writes.
 void fill(std::byte* data, std::uint64_t bytes, std::uint32_t seed);
+/// Warms up, repeats `once`, which does something `in_a_row` times, and adds a row of the seconds for doing it once.
 void add_cost(FamilyContext& context, const std::string& what, const std::function<double()>& once, int in_a_row = 1);
 
 void host_memory_kinds(FamilyContext& context);

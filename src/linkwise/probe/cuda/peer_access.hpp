@@ -1,4 +1,4 @@
-// Peer access between two GPUs for as long as a measurement wants it on or off.
+// Turns peer access between two GPUs on or off for the duration of a measurement.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@ inline bool can_access(int from, int to) {
   return can != 0;
 }
 
-// Peer access as a scope wants it, and afterwards as it was.
+// Peer access on or off within a scope; the destructor restores the previous state.
 class PeerAccess {
  public:
   PeerAccess(int from, int to, bool wanted) : from_(from), to_(to) {
@@ -45,7 +45,7 @@ class PeerAccess {
   bool was_ = false, is_ = false;
 };
 
-/// Off, where CUDA allows it at all.
+/// Turns peer access off for a scope; null if CUDA does not allow it between these GPUs anyway.
 inline std::unique_ptr<PeerAccess> without_access(int from, int to) {
   return can_access(from, to) ? std::make_unique<PeerAccess>(from, to, false) : nullptr;
 }

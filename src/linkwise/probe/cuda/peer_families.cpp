@@ -1,4 +1,4 @@
-// Between GPUs, with and without peer access, by copies and by kernels; and latencies.
+// Families of transfers between GPUs, with and without peer access, by copies and by kernels; and latencies.
 #include <cstring>
 
 #include "linkwise/probe/cuda/kernels.hpp"
@@ -89,7 +89,7 @@ void peer_kernels(FamilyContext& context) {
   });
 }
 
-// proact21 figure 2: what of the link's width is useful when stores are small.
+// proact21 figure 2: the link's goodput for small stores.
 void store_sizes(FamilyContext& context) {
   if (context.num_gpus() < 2) return context.cannot("all", "it takes two GPUs");
   if (!can_access(0, 1)) return context.cannot("0→1", "CUDA allows no peer access between them");
@@ -112,7 +112,7 @@ void store_sizes(FamilyContext& context) {
 }
 
 void latencies(FamilyContext& context) {
-  constexpr std::uint32_t lines = 1 << 22;  // 512 MiB, through which repetitions go on: no cache of a GPU holds that
+  constexpr std::uint32_t lines = 1 << 22;  // 512 MiB, over which repetitions continue: more than any GPU cache holds
   constexpr std::uint32_t steps = 20000;
   GpuStream stream(0);
   const HostMemory host(HostKind::pinned, std::uint64_t{lines} * 128);
@@ -154,8 +154,8 @@ namespace {
 
 constexpr std::uint64_t pitch = 4096, num_rows = 16384, rows_of_slice = 64;
 
-// Whether the first bytes of each row are what the source holds there, and all others what the target held before. Of a
-// slice's rows only the first `copied_rows` were copied.
+// Whether the first `width` bytes of each copied row are the source's, and all other bytes are as they were before.
+// Only the first `copied_rows` rows of each slice were copied.
 bool is_copied(const std::byte* target, std::uint64_t width, std::uint64_t copied_rows, std::uint32_t from,
                std::uint32_t before) {
   std::vector<std::uint32_t> words(pitch * num_rows / 4);

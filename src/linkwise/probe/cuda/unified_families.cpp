@@ -1,4 +1,4 @@
-// Managed memory, which moves by itself or when asked to. Of moderate size: what is told is a rate.
+// Managed memory, which migrates on demand or is prefetched. A moderate size suffices: the result is a rate.
 #include <omp.h>
 
 #include "linkwise/probe/cuda/kernels.hpp"
@@ -31,7 +31,7 @@ bool is_intact_on(GpuStream& stream, const GpuMemory& managed) {
   return none_wrong(stream, [&](auto* wrong) { count_wrong_words(stream.get(), managed.data(), bytes, seed, wrong); });
 }
 
-// A kernel reads all of it.
+// Seconds that a kernel on the stream takes to read all of the managed memory.
 double touch(GpuStream& stream, const GpuMemory& managed, const GpuMemory& target) {
   return stream.seconds([&](cudaStream_t native) { copy_words(native, target.data(), managed.data(), bytes); });
 }

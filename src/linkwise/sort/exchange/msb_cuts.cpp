@@ -7,9 +7,9 @@
 namespace linkwise {
 namespace {
 
-constexpr int digit_bits = 8;  // of a pass: the paper's m
+constexpr int digit_bits = 8;  // per pass: the paper's m
 constexpr std::uint64_t digits = 1 << digit_bits;
-constexpr double epsilon = 0.005;  // of a part, by which a cut may miss its place
+constexpr double epsilon = 0.005;  // fraction of a part by which a cut may miss its position
 
 // A pass refines at most one bucket for each cut.
 std::uint64_t counter_bytes(int parts) { return 8 * digits * static_cast<std::uint64_t>(parts - 1); }
@@ -17,7 +17,7 @@ std::uint64_t counter_bytes(int parts) { return 8 * digits * static_cast<std::ui
 /// The keys with the same leading bits.
 struct Bucket {
   std::uint64_t prefix = 0;
-  std::uint64_t before = 0;  // keys that are less
+  std::uint64_t before = 0;  // number of smaller keys
   std::uint64_t count = 0;
 };
 
@@ -34,7 +34,7 @@ class MsbCuts {
 
   std::optional<std::vector<Cut>> run() {
     std::vector<Cut> cuts(parts_ - 1);
-    std::vector<std::uint64_t> open;  // cuts that have no place yet
+    std::vector<std::uint64_t> open;  // cuts without a position yet
     for (std::uint64_t cut = 1; cut < parts_; ++cut) open.push_back(cut);
     std::vector<Bucket> spanning{{0, 0, total_}};
     for (int begin = 8 * static_cast<int>(width_) - digit_bits; begin >= 0; begin -= digit_bits) {
@@ -61,7 +61,7 @@ class MsbCuts {
   }
 
  private:
-  // The digits at `begin` of the keys in each of the buckets, of all sources.
+  // For each bucket, the histogram of its keys' digits at bit `begin`, summed over all sources.
   std::vector<std::uint64_t> histogram_of(const std::vector<Bucket>& buckets, int begin) {
     const bool is_first = begin + digit_bits == 8 * static_cast<int>(width_);
     Prefixes prefixes;
@@ -88,7 +88,7 @@ class MsbCuts {
     return sums;
   }
 
-  // The refined bucket in which the key of that rank is.
+  // The refined bucket that contains the key of that rank.
   static Bucket bucket_at(std::uint64_t rank, const std::vector<Bucket>& spanning,
                           const std::vector<std::uint64_t>& counts) {
     Bucket found;
@@ -100,7 +100,7 @@ class MsbCuts {
     return found;
   }
 
-  // Behind all keys that begin with the prefix.
+  // A cut after all keys that begin with the prefix.
   [[nodiscard]] Cut cut_behind(std::uint64_t prefix, int begin) const {
     constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
     const std::uint64_t greatest = all >> (64 - 8 * static_cast<int>(width_));

@@ -8,7 +8,7 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t max_pieces = 16;  // more hide no more and cost a round trip to the host each
+constexpr std::uint64_t max_pieces = 16;  // more would hide no more time, and each costs a round trip to the host
 
 }  // namespace
 

@@ -10,11 +10,11 @@
 namespace linkwise {
 namespace {
 
-// A sample's tag says where it came from: the source above, the position in it below.
+// A sample's tag has its source in the upper bits and its position there in the lower bits.
 constexpr int position_bits = 48;
 constexpr std::uint64_t position_mask = (1ULL << position_bits) - 1;
 
-// By histograms if the plan says so and they can; otherwise samples every source in proportion to its size.
+// Uses histograms if the plan says so and they can; otherwise samples every source in proportion to its size.
 std::vector<Cut> choose_cuts_of(Runtime& runtime, const SortPlan& plan, const std::vector<ExchangeSource>& sources,
                                 int parts) {
   const KeyWidth width = sources.front().records.type.key;
@@ -32,8 +32,8 @@ std::vector<Cut> choose_cuts_of(Runtime& runtime, const SortPlan& plan, const st
   return choose_cuts(runtime, code_type(width), /*descending=*/false, samples, parts);
 }
 
-// The cuts as a source sees them: its records of a cut's key go left of the cut if it is an earlier source
-// than the cut's, right if it is a later one, and by position if it is the same.
+// The splitters for a source. Its records that equal a cut's key go left of the cut if it comes before the cut's
+// source, right if it comes after that, and by position if it is the cut's source.
 Splitters splitters_for(std::size_t source, const std::vector<Cut>& cuts) {
   Splitters splitters;
   for (const Cut& cut : cuts) {
@@ -108,7 +108,7 @@ std::vector<Event> RadixExchange::partition_and_copy(Router& router, std::span<c
     ready.push_back(runtime_.record(sources_[s].stream));
   }
   runtime_.set_phase("exchange");
-  // Source s starts behind its own parts, so that no destination is everyone's first.
+  // Source s starts with its own parts, so that no destination is every source's first.
   std::vector<Shipment> shipments;
   for (std::size_t step = 0; step < to.size(); ++step)
     for (std::size_t s = 0; s < sources_.size(); ++s) {

@@ -1,7 +1,7 @@
-// The one all-to-all of a radix sort: splitters from samples, counts, and every record on its way to its part.
+// The single all-to-all exchange of a radix sort: chooses splitters, counts records, and moves each to its part.
 //
-// A part is what lies between two neighbouring splitters; each GPU owns one or several neighbouring parts. A part
-// receives source after source, each in its own order, so the exchange is stable.
+// A part consists of the records between two neighbouring splitters; each GPU owns one or several neighbouring parts.
+// A part receives the sources one after the other, each in its own order, so the exchange is stable.
 #pragma once
 
 #include <span>
@@ -13,17 +13,17 @@
 
 namespace linkwise {
 
-/// What one GPU brings.
+/// What one GPU contributes.
 struct ExchangeSource {
   Stream stream;
   Records records;
-  MemoryView scratch;   ///< what partitioning them takes
+  MemoryView scratch;   ///< for partitioning them
   MemoryView counters;  ///< 64 bits for each part
 };
 
 class RadixExchange {
  public:
-  /// Chooses splitters and counts; blocks until the counts are there.
+  /// Chooses splitters and counts the records of each part; blocks until the counts are known.
   /// @throws UsageError for more parts than a partition can have.
   RadixExchange(Runtime& runtime, const SortPlan& plan, std::vector<ExchangeSource> sources, int parts);
 
@@ -33,10 +33,10 @@ class RadixExchange {
   [[nodiscard]] BitRange bits(int part) const;
 
   /// Each source's partition kernel stores straight into the parts, which may be on any GPU that it can write to.
-  /// Returns the event of each source's last store.
+  /// Returns an event for each source, after its last store.
   std::vector<Event> store(std::span<const Records> to);
-  /// Partitions each source into `partitioned`, of its own GPU, and ships the parts by copy engines, once everybody
-  /// has partitioned; so `to` may be where the sources lie. Returns an event for each shipment.
+  /// Partitions each source into `partitioned` on its own GPU, and ships the parts by copy engines once all sources
+  /// are partitioned; so `to` may overlap the sources. Returns an event for each shipment that is not empty.
   std::vector<Event> partition_and_copy(Router& router, std::span<const Records> partitioned,
                                         std::span<const Records> to);
 
@@ -47,7 +47,7 @@ class RadixExchange {
   std::vector<ExchangeSource> sources_;
   int parts_;
   std::vector<Cut> cuts_;
-  std::vector<Splitters> splitters_;                 // as each source sees them
+  std::vector<Splitters> splitters_;                 // for each source
   std::vector<std::vector<std::uint64_t>> counts_;   // [source][part]
   std::vector<std::vector<std::uint64_t>> offsets_;  // [source][part], in the part
   std::vector<std::uint64_t> received_;              // [part]

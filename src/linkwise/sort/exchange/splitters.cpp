@@ -13,7 +13,7 @@ namespace {
 
 RecordType sample_type(KeyWidth width) { return {width, ValueWidth::v8}; }
 
-// Samples one source into `to`, on the leader.
+// Samples one source, and copies the samples into `to` on the leader.
 Buffer take_samples(Runtime& runtime, KeyType type, bool descending, const SampleSource& source, std::uint64_t seed,
                     const Records& to) {
   const bool on_host = source.keys.pageable && !source.keys.place.is_gpu();
@@ -39,7 +39,7 @@ double sampling_error(std::uint64_t parts, std::uint64_t samples) {
 }
 
 std::uint64_t sample_bytes(const Kernels& kernels, KeyWidth width, std::uint64_t samples) {
-  // Everyone's samples twice, the leader's own once more, and what sorting them needs; rounded up for alignment.
+  // All samples twice, the leader's own once more, and scratch for sorting them; rounded up for alignment.
   return 3 * record_bytes(sample_type(width), samples) + kernels.sort_scratch_bytes(sample_type(width), samples) + 8192;
 }
 
@@ -81,7 +81,7 @@ std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, st
     const double fraction = static_cast<double>(cut) / parts;
     expected_codes.push_back(static_cast<std::uint64_t>(std::ldexp(fraction, record.key_bits())));
   }
-  // Gathered on the device, so that two small copies bring them all.
+  // Gather on the device, so that two small copies to the host suffice.
   const Buffer on_device = runtime.allocate(leader.place, 3 * 8 * num_cuts, "samples");
   const MemoryView indices = on_device.slice(0, 8 * num_cuts), cut_tags = on_device.slice(8 * num_cuts, 8 * num_cuts);
   const MemoryView cut_codes = on_device.slice(16 * num_cuts, record.key_bytes() * num_cuts);
@@ -107,7 +107,7 @@ BitRange open_bits(const std::vector<Cut>& cuts, std::size_t part, int key_bits)
   const std::uint64_t lowest = part == 0 ? 0 : cuts[part - 1].code;
   std::uint64_t highest = std::numeric_limits<std::uint64_t>::max() >> (64 - key_bits);
   if (part < cuts.size()) highest = cuts[part].code;
-  // A cut in front of all records of its key leaves that key to the next part.
+  // A cut before all records of its key leaves that key to the next part.
   if (part < cuts.size() && cuts[part].tag == 0 && highest > lowest) --highest;
   return {0, static_cast<int>(std::bit_width(lowest ^ highest))};
 }

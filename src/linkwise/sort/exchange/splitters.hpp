@@ -1,9 +1,9 @@
 // Splitters from samples: cutting an input into parts of equal size before it is sorted.
 //
 // About 2^20 samples, one at random from each of as many equal strata, are sorted on one GPU together with their
-// tags, which say where each came from; the cuts are every (samples/parts)-th of them. The tag breaks ties: records
-// with the cut's key go to its left or right by where they stand in the input, so the parts are equal whatever the
-// keys are, all-equal included, in one round. (join25 §3.1.2 refines MSB buckets instead until none is too large.)
+// tags, which say where each came from; every (samples/parts)-th of them is a cut. The tag breaks ties: records with
+// the cut's key go to its left or right depending on their position in the input. So the parts are equal whatever the
+// keys are, even if all are equal, in one round. (join25 §3.1.2 refines MSB buckets instead until none is too large.)
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,22 @@ struct SampleSource {
   std::uint64_t tag_base = 0;  ///< the tag of its first key; tags rise with the input's order
 };
 
-/// Samples in the order of their codes, and of equal codes in that of the sources, on the first source's GPU.
+/// Samples on the first source's GPU, sorted by code; equal codes are in the order of the sources.
 struct SortedSamples {
-  Stream stream;    ///< that sorts them
+  Stream stream;    ///< on which they are sorted
   Records records;  ///< codes, and tags as values
   std::vector<Buffer> memory;
 };
 SortedSamples sort_samples(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources);
 
-/// The `parts` - 1 cuts, rising. Sorts the samples on the first source's GPU; blocks until they are there.
+/// The `parts` - 1 cuts in ascending order. Sorts the samples on the first source's GPU; blocks until they are known.
 std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources,
                              int parts);
 
-/// The share of `wanted` samples that a source of `count` of `total` keys gives; all keys if there are no more.
+/// How many of `wanted` samples to take from a source with `count` of the `total` keys; all, if `total` is no more.
 std::uint64_t samples_of(std::uint64_t count, std::uint64_t total, std::uint64_t wanted);
-/// By what fraction of a part samples may misjudge it: they err by about sqrt(parts / samples), and five times that
-/// never happens.
+/// The error of a part's size that samples may cause, as a fraction: five times sqrt(parts / samples), which is about
+/// the usual error. Larger ones do not occur.
 double sampling_error(std::uint64_t parts, std::uint64_t samples);
 
 /// Bytes that choose_cuts takes on the GPU of the first source.

@@ -61,7 +61,7 @@ class GpuMerge {
   struct Worker {
     Stream in, compute, out;
     Buffer primary[slots], secondary[slots], scratch, notes;
-    Event left[slots];  // what was in the slot
+    Event left[slots];  // the slot's last block has been copied out
   };
 
   [[nodiscard]] std::uint64_t largest_block(std::uint64_t bytes) const {
@@ -73,8 +73,8 @@ class GpuMerge {
         }));
   }
 
-  // cuts_[b][r]: where block b begins in run r. The host looks at the runs, which are complete; an estimate, which has
-  // no data, takes equal slices.
+  // cuts_[b][r]: where block b begins in run r. The host reads the runs, which are complete; an estimate, which has
+  // no data, uses equal slices.
   void select_cuts() {
     cuts_.assign(num_blocks_ + 1, std::vector<std::uint64_t>(runs_.size()));
     for (std::uint64_t b = 0; b <= num_blocks_; ++b)
@@ -113,7 +113,7 @@ class GpuMerge {
     const std::uint64_t round = block / workers_.size(), slot = round % slots;
     std::uint64_t count = 0;
     for (std::size_t r = 0; r < runs_.size(); ++r) count += cuts_[block + 1][r] - cuts_[block][r];
-    if (count == 0) return;  // in an estimate of tiny runs
+    if (count == 0) return;  // possible in an estimate with tiny runs
     const Records primary = records_in(worker.primary[slot].view(), type_, room_).slice(0, count);
     const Records secondary = records_in(worker.secondary[slot].view(), type_, room_).slice(0, count);
     runtime_.wait(worker.in, worker.left[slot]);
@@ -156,8 +156,8 @@ class GpuMerge {
   bool verify_;
   RecordType type_;
   std::uint64_t total_ = 0;
-  std::uint64_t block_ = 0;  // records
-  std::uint64_t room_ = 0;   // in a slot: an estimate's slices are equal, and may be rounded up
+  std::uint64_t block_ = 0;  // records in a block
+  std::uint64_t room_ = 0;   // records in a slot: slices of an estimate may be rounded up
   std::uint64_t num_blocks_ = 0;
   std::vector<Worker> workers_;
   std::vector<std::vector<std::uint64_t>> cuts_;

@@ -8,8 +8,8 @@ namespace linkwise {
 namespace {
 
 constexpr std::size_t slots_of_gpu = 3;           // one arrives, one is merged, one leaves
-constexpr std::uint64_t block_bytes = 256 << 20;  // of what a GPU merges at once, at most
-constexpr std::uint64_t least_blocks_of_gpu = 4;  // of all, so that there is something to overlap
+constexpr std::uint64_t block_bytes = 256 << 20;  // the most that a GPU merges at once
+constexpr std::uint64_t least_blocks_of_gpu = 4;  // so that there is something to overlap
 
 class PairwiseMerge {
  public:
@@ -36,7 +36,7 @@ class PairwiseMerge {
 
   void merge(const Records& left, const Records& right, const Records& to) {
     const std::uint64_t count = left.count + right.count, blocks = (count + block_ - 1) / block_;
-    std::uint64_t before = 0;  // of the left run
+    std::uint64_t before = 0;  // records of the left run in earlier blocks
     for (std::uint64_t b = 0; b < blocks; ++b) {
       const std::uint64_t begin = b * block_, end = std::min(count, begin + block_);
       const std::uint64_t until = end == count ? left.count : cut(left, right, end);
@@ -61,7 +61,8 @@ class PairwiseMerge {
     Buffer scratch;
   };
 
-  // How many of the first records of both runs together are the left one's. An estimate has no data.
+  // How many of the first `position` merged records come from the left run. An estimate has no data and assumes a
+  // proportional share.
   std::uint64_t cut(const Records& left, const Records& right, std::uint64_t position) const {
     if (runtime_.estimating()) {
       const double share = static_cast<double>(left.count) / static_cast<double>(left.count + right.count);

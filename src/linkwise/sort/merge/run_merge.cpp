@@ -6,8 +6,8 @@
 namespace linkwise {
 namespace {
 
-// Every record is moved once, and climbs a tree of the runs. Where the machine says what merging so many runs takes, or
-// fewer, the tree grows from there.
+// Each record is moved once, and climbs a tree over the runs. If the machine has rates for merging this many runs or
+// fewer, the rate for the most runs is used, and the passes are relative to the height of its tree.
 Work merge_work(const Machine& machine, std::size_t runs, const Records& to) {
   const auto height = [](std::size_t of) { return 1 + std::log2(static_cast<double>(std::max<std::size_t>(of, 1))); };
   Work work{"multiway_merge", to.count, static_cast<double>(to.type.bytes()), height(runs)};
@@ -50,7 +50,7 @@ void merge_into_output(Runtime& runtime, const HostIo& io, std::span<const Recor
   const RecordType type = io.record_type();
   std::uint64_t count = 0;
   for (const Records& run : runs) count += run.count;
-  // What the output has no room for is merged beside it.
+  // Merge into temporary memory what has no output array, and narrow keys, which need wider codes.
   const bool keys_in_place = output.keys != nullptr && !io.is_narrow();
   const Buffer codes = runtime.allocate(Place::host(), keys_in_place ? 0 : count * type.key_bytes(), "merged codes");
   const Buffer values =

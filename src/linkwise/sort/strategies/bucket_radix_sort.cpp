@@ -9,18 +9,18 @@
 namespace linkwise {
 namespace {
 
-constexpr int digit_bits = 8;  // of a pass: the paper's m
+constexpr int digit_bits = 8;  // per pass: the paper's m
 constexpr std::uint64_t digits = 1 << digit_bits;
-constexpr double epsilon = 0.005;  // of a share, by which a bucket may lie across its end
-constexpr double gamma = 0.01;     // of a chunk, which neighbours reach together at most that are sorted together
+constexpr double epsilon = 0.005;  // fraction of a share by which a bucket may extend across its end
+constexpr double gamma = 0.01;     // fraction of a chunk up to which neighbouring buckets are sorted together
 
-/// Keys with the same leading bits, of all GPUs.
+/// The keys of all GPUs with the same leading bits.
 struct Bucket {
   std::uint64_t prefix = 0;
-  int passes = 0;            // whose digits the prefix consists of
-  std::uint64_t before = 0;  // records of the buckets before it
+  int passes = 0;            // how many digits the prefix has
+  std::uint64_t before = 0;  // records in the buckets before it
   std::uint64_t count = 0;
-  std::vector<std::uint64_t> counts;  // of each GPU
+  std::vector<std::uint64_t> counts;  // for each GPU
 };
 
 class BucketSort {
@@ -51,7 +51,7 @@ class BucketSort {
   [[nodiscard]] std::size_t gpus() const { return chunks_.size(); }
   [[nodiscard]] std::uint64_t end_of_share(std::uint64_t d) const { return total_ * (d + 1) / gpus(); }
 
-  // The end of a share that lies within the bucket, and not near either of its ends.
+  // Whether a share ends within the bucket and not close to either end of it.
   [[nodiscard]] bool spans(const Bucket& bucket) const {
     for (std::uint64_t d = 0; d + 1 < gpus(); ++d) {
       const std::uint64_t end = end_of_share(d);
@@ -61,7 +61,7 @@ class BucketSort {
   }
   [[nodiscard]] bool can_be_refined(const Bucket& bucket) const { return bucket.passes * digit_bits < width_; }
 
-  // The first pass takes every bucket there is: all of the keys.
+  // The first pass partitions the only bucket that there is: all keys.
   void refine_all() {
     bool is_first = true;
     for (bool any = true; any; is_first = false) {
@@ -81,7 +81,7 @@ class BucketSort {
     }
   }
 
-  // By the bucket's next digit, on each GPU by itself.
+  // Partitions a bucket by its next digit, on each GPU separately.
   std::vector<Bucket> partition(const Bucket& bucket, const std::vector<std::uint64_t>& firsts) {
     const int end = width_ - bucket.passes * digit_bits;
     const BitRange bits{end - digit_bits, end};
@@ -95,9 +95,9 @@ class BucketSort {
                                   chunk.other(chunk.count()).slice(firsts[s], here.count), bits, chunk.scratch());
       if (sorted.keys.data != here.keys.data) {
         if (bucket.passes == 0) chunk.flip(chunk.count());
-        else copy(runtime_, chunk.stream(), here, sorted);  // beside others that stay
+        else copy(runtime_, chunk.stream(), here, sorted);  // the chunk's other buckets stay where they are
       }
-      for (std::uint64_t i = 0; i < digits; ++i)  // keys in no order
+      for (std::uint64_t i = 0; i < digits; ++i)  // uniform keys
         expected[s][i] = here.count * (i + 1) / digits - here.count * i / digits;
       reads.push_back({chunk.stream(), histograms_[s].view(), counts[s].data(), expected[s].data()});
     }
@@ -116,8 +116,9 @@ class BucketSort {
     return parts;
   }
 
-  // Each GPU's buckets. One that lies across the end of a share belongs to the GPU that has more of it; one whose keys
-  // are all the same is cut there, one GPU's records behind those of the GPUs before it.
+  // Assigns the buckets to GPUs. A bucket across the end of a share goes to the GPU that has more of it. One that
+  // still spans has equal keys and is cut at the end of the share, its records being in the order of their source
+  // GPUs.
   void assign() {
     of_gpu_.resize(gpus());
     std::size_t d = 0;
@@ -171,7 +172,7 @@ class BucketSort {
     }
   }
 
-  // By the bits that are left. All land in one buffer, so that the chunk is one again.
+  // Sorts a GPU's buckets by their remaining bits. All results end in one buffer: the chunk is contiguous again.
   void sort_buckets(std::size_t d) {
     Chunk& chunk = chunks_[d];
     const Records here = chunk.records(), there = chunk.other(chunk.count());

@@ -1,14 +1,14 @@
-// The radix-partitioned sort as join25 §3.1.2 has it (after Ilic et al., BTW 2023): MSB buckets that are exchanged
-// whole.
+// The radix-partitioned sort as described in join25 §3.1.2 (after Ilic et al., BTW 2023): MSB buckets are exchanged
+// as a whole.
 //
 // Each GPU partitions its chunk by the first eight bits. A bucket that would lie across the end of a GPU's share, by
 // more than ε = 0.5 % of it, is a spanning bucket: it is partitioned again by its next eight bits, until none spans;
-// one whose keys are all the same is cut where the share ends. Then every GPU gets its buckets from all others in one
-// all-to-all exchange, and sorts each by the bits that are left, neighbours of less than γ = 1 % of a chunk together.
-// What is sorted can leave while the next bucket is sorted (Chunk::finished).
+// one whose keys are all equal is cut where the share ends. Then every GPU gets its buckets from all others in one
+// all-to-all exchange, and sorts each by its remaining bits; neighbouring buckets are sorted together up to γ = 1 %
+// of a chunk. Sorted buckets can be copied out while later ones are sorted (Chunk::finished).
 //
-// `radix_sort`, which cuts by samples, partitions once into as many parts as there are GPUs, and keeps them apart by no
-// bits: it moves each record less often within a GPU's memory, and sorts it by more bits.
+// By contrast, `radix_sort` cuts by samples and partitions once, into one part per GPU, whose keys need not share
+// leading bits: it moves each record less often within a GPU's memory, and sorts it by more bits.
 #pragma once
 
 #include <vector>

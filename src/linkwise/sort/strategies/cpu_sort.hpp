@@ -1,5 +1,5 @@
-// Sorting without GPUs, on the cores of the host: what the others are compared with, what small inputs take, and what
-// a machine without GPUs really does.
+// Sorts without GPUs, on the host's cores: the baseline for the other strategies, the sort of small inputs, and the
+// one that actually runs on a machine without GPUs.
 #pragma once
 
 #include "linkwise/sort/host_columns.hpp"
@@ -8,11 +8,12 @@
 
 namespace linkwise {
 
-/// As sort_host, at once and in the calling thread. @throws CorruptDataError, OutOfMemoryError.
+/// Like sort_host, but runs immediately in the calling thread, without a runtime. @throws CorruptDataError,
+/// OutOfMemoryError.
 void sort_on_cpu(const HostColumns& input, const HostOutputs& output, const SortOptions& options,
                  CpuAlgorithm algorithm);
 
-/// The same as one operation of the runtime's host, which prices it where it is simulated. Blocks until it is done.
+/// The same as an operation on a host stream of the runtime, which prices it if simulated. Blocks until it is done.
 void cpu_sort(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
               const SortOptions& options);
 

@@ -11,9 +11,9 @@
 namespace linkwise {
 namespace {
 
-constexpr std::size_t max_lanes = 2;          // streams that sort buckets of one GPU: one fills the other's gaps
-constexpr std::size_t max_buckets = 16;       // of each GPU; with more the spare room hardly shrinks
-constexpr std::uint64_t worth_two = 1 << 24;  // records of a share that cost nothing to sort in two buckets
+constexpr std::size_t max_lanes = 2;          // streams that sort one GPU's buckets: each fills the other's gaps
+constexpr std::size_t max_buckets = 16;       // per GPU; with more, the spare room hardly shrinks further
+constexpr std::uint64_t worth_two = 1 << 24;  // from this share size on, two buckets cost no more than one
 constexpr std::uint64_t small_things = 64 << 10;
 
 struct Bucket {
@@ -24,11 +24,11 @@ struct Bucket {
 // What one GPU receives, and where it is sorted.
 struct Share {
   std::vector<Bucket> buckets;
-  bool is_odd = false;  // the sort lands in its second buffer
+  bool is_odd = false;  // the sorts end in their second buffers
   std::uint64_t count = 0;
-  std::uint64_t largest = 0;  // records of a bucket
+  std::uint64_t largest = 0;  // records of the largest bucket
   std::size_t lanes = 1;
-  std::uint64_t room = 0;  // spare records, in its own memory
+  std::uint64_t room = 0;  // spare records in `memory`
   bool spare_in_input = false;
   Buffer memory;
 
@@ -69,7 +69,7 @@ class DeviceRadixSort {
   }
 
  private:
-  // One bucket on each GPU, of what it brought: where that is one GPU, or nothing at all.
+  // No exchange: each GPU has one bucket, its own input. For one GPU with one bucket, or if there are no records.
   std::vector<Event> stay() {
     std::vector<Event> arrived;
     runtime_.set_phase("exchange");
@@ -111,7 +111,7 @@ class DeviceRadixSort {
     return arrived;
   }
 
-  // Whether the shares may be sorted by the most significant digits first. One GPU alone was asked before
+  // Whether MSD radix sort could be used for the shares. A single GPU's records have already been considered for it
   // (one_gpu_sort.hpp).
   [[nodiscard]] bool may_suit_msd() const {
     const Kernels& kernels = runtime_.kernels();
@@ -121,7 +121,7 @@ class DeviceRadixSort {
     });
   }
 
-  // Whether they will be. They are made of all inputs, so each is asked.
+  // Whether MSD radix sort will be used. The shares receive keys from all inputs, so each input is sampled.
   bool suits_msd() {
     if (!has_room_for_msd_) return false;
     std::vector<Buffer> buffers;
@@ -144,14 +144,15 @@ class DeviceRadixSort {
     } catch (const OutOfMemoryError&) {
       suits = false;
     }
-    runtime_.read_back(reads);  // then nothing uses the buffers, whose memory the sort needs
+    runtime_.read_back(reads);  // waits until the buffers are unused: the sort needs their memory
     for (std::size_t g = 0; g < input_.size(); ++g)
       suits &= input_[g].count == 0 || suits_msd_sort(type_.key, spreads[g]);
     return suits;
   }
 
-  // Takes what the plan says or, where it leaves that open, as few as there is memory for: each costs time. Two, if the
-  // input can be the spare room: its GPU may receive a few records more than it gave, but not twice as many.
+  // Uses the plan's number of buckets or, if it has none, the fewest that fit into memory, as each costs time.
+  // Prefers two for large shares if the input can be the spare room: a GPU may receive slightly more records than its
+  // input has room for, but a half of them fits.
   void choose_buckets() {
     const std::size_t most = std::max<std::size_t>(max_destinations / input_.size(), 1);
     const bool prefers_two = overwrites_ && input_.size() > 1 && total_ / input_.size() >= worth_two;
@@ -174,7 +175,7 @@ class DeviceRadixSort {
     }
   }
 
-  // Makes room at once for about what the sort will allocate.
+  // Reserves, in one allocation, about what the sort will need.
   void reserve(std::size_t g) {
     const std::uint64_t even = total_ / input_.size() + 1;
     const auto share = even + static_cast<std::uint64_t>(static_cast<double>(even) * plan_.slack) + 64;
@@ -205,8 +206,8 @@ class DeviceRadixSort {
       share.largest = std::max(share.largest, bucket.count);
       bits = std::max(bits, bucket.bits.end);
     }
-    // All buckets must land in the same buffer: the one in which most passes end. A bucket that has fewer sorts by
-    // some bits more than it needs.
+    // All buckets must end in the same buffer: that of the bucket with the most bits. One with fewer bits is sorted
+    // by a few more than it needs if it would end in the other buffer.
     share.is_odd = lands_in_secondary(share.buckets.front(), bits);
     for (Bucket& bucket : share.buckets)
       while (lands_in_secondary(bucket, bucket.bits.end) != share.is_odd && bucket.bits.end < bits) ++bucket.bits.end;
@@ -233,7 +234,8 @@ class DeviceRadixSort {
     for (std::size_t b = 0; b < share.buckets.size(); ++b) {
       const Bucket& bucket = share.buckets[b];
       const std::size_t lane = b % share.lanes;
-      // The room is as long as two buckets: an odd sort may write over all before its predecessor.
+      // The spare room of two lanes is two buckets long: an odd sort may overwrite any bucket before its predecessor.
+      // It is ordered after those on its own lane, and waits for the last such one on the other lane.
       if (share.is_odd && b > share.lanes) runtime_.wait(streams[lane], done[b - share.lanes - 1]);
       const Records first = share.arriving(type_, bucket), second = other_buffer(g, bucket, lane * share.largest);
       const Records sorted = sorts[lane].sort(first, second, bucket.bits, share.is_odd);
@@ -245,7 +247,7 @@ class DeviceRadixSort {
     for (LocalSort& sort : sorts) sort.retire();
   }
 
-  // An odd sort's result goes to its place among the sorted records; what an even one needs is anywhere in the room.
+  // An odd sort's result goes to its place among the sorted records; an even sort's second buffer is just spare room.
   [[nodiscard]] Records other_buffer(std::size_t g, const Bucket& bucket, std::uint64_t at) const {
     const Share& share = shares_[g];
     if (share.spare_in_input) return input_[g].slice(at, bucket.count);
@@ -259,8 +261,8 @@ class DeviceRadixSort {
   bool overwrites_;
   RecordType type_;
   std::uint64_t total_ = 0;
-  std::size_t buckets_ = 1;                         // of each GPU
-  bool has_room_for_msd_ = false, by_msd_ = false;  // for the sort by the most significant digits first
+  std::size_t buckets_ = 1;                         // per GPU
+  bool has_room_for_msd_ = false, by_msd_ = false;  // for MSD radix sort
   std::vector<Share> shares_;
 };
 

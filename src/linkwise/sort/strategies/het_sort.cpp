@@ -10,7 +10,7 @@
 namespace linkwise {
 namespace {
 
-constexpr int swap_pieces = 8;  // of an in-place transfer swap: one leaves while the one before it is overwritten
+constexpr int swap_pieces = 8;  // of an in-place swap: one is copied out while the one before it is overwritten
 
 std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_alignment); }
 
@@ -66,7 +66,7 @@ class HetSort {
     merge_into_output(runtime_, io_, final_runs_, output);
   }
 
-  // One for each chunk, or, merged eagerly, for each group of chunks but the last.
+  // Makes one run for each chunk or, if merged eagerly, for each group of chunks except the last.
   const std::vector<Records>& make_runs(const MemoryView& memory) {
     runs_ = records_in(memory, type_, count_);
     for (std::size_t g = 0; g < workers_.size(); ++g) copy_in(g, 0, 0, {});
@@ -84,13 +84,13 @@ class HetSort {
       collect_runs(groups_ - 1);
     }
     for (const auto& worker : workers_) runtime_.wait(runtime_.record(worker->out));
-    // Merges are not waited for: the last one comes behind them on their stream.
-    if (verify_) check_results();  // only now: a copy engine would hold these small copies back behind the large ones
+    // There is no wait for eager merges: the final merge follows them on their stream.
+    if (verify_) check_results();  // only now: these small copies would queue up behind the large ones
     return final_runs_;
   }
 
  private:
-  enum Number { sum_in, sum_out, violations, num_numbers };  // of each chunk
+  enum Number { sum_in, sum_out, violations, num_numbers };  // for each chunk
 
   struct Worker {
     Stream in, compute, out;
@@ -99,10 +99,10 @@ class HetSort {
     int holding = 0;       // the buffer with the chunk to sort next
     int sorted = -1;       // the buffer with the chunk that was sorted last
     int previous = -1;     // with three buffers: the one that holds the chunk sorted before that
-    int spare = -1;        // the buffer that the last sort used beside
-    Event arrived;         // the chunk to sort next is there
-    Event ready;           // the chunk that was sorted last is
-    Event previous_ready;  // the one before it
+    int spare = -1;        // the other buffer of the last sort
+    Event arrived;         // the chunk to sort next has been copied in
+    Event ready;           // the last sort is done
+    Event previous_ready;  // the sort before it is done
   };
 
   [[nodiscard]] bool eager() const { return plan_.eager_merge && groups_ > 1; }
@@ -119,7 +119,7 @@ class HetSort {
     const std::uint64_t gpus = workers_.size();
     return {all.begin + all.count() * g / gpus, all.begin + all.count() * (g + 1) / gpus};
   }
-  // Chunks of any size lie in a buffer in the same way, so that one can replace another piece by piece.
+  // Chunks of any size have the same layout in a buffer, so that one can replace another piece by piece.
   [[nodiscard]] Records in_buffer(std::size_t g, int buffer, std::uint64_t count) const {
     const MemoryView view = workers_[g]->buffers[static_cast<std::size_t>(buffer)].view();
     return records_in(view, type_, share_of(plan_, at_once_)).slice(0, count);
@@ -130,13 +130,13 @@ class HetSort {
     return workers_[g]->buffers[static_cast<std::size_t>(buffer)].slice(records_end, bytes);
   }
 
-  // A piece of a chunk, one of so many: chunks may differ by a record, and have it at the same place nevertheless.
+  // Piece p of a chunk, one of `pieces`. Chunks may differ in size by a record, but their pieces line up.
   [[nodiscard]] Range piece(std::uint64_t records, std::uint64_t p, std::uint64_t pieces) const {
     const std::uint64_t share = share_of(plan_, at_once_);
     return {std::min(records, share * p / pieces), std::min(records, share * (p + 1) / pieces)};
   }
 
-  // Copies a group's chunk in, in as many pieces as there are events to wait for, or at once.
+  // Copies a group's chunk in: a piece after each event of `pieces_free` or, if there are none, all at once.
   void copy_in(std::size_t g, std::uint64_t group, int buffer, const std::vector<Event>& pieces_free) {
     Worker& worker = *workers_[g];
     const Range rows = rows_of(g, group);
@@ -181,7 +181,7 @@ class HetSort {
     const Records records = in_buffer(g, worker.holding, rows.count());
     runtime_.set_phase("sort");
     runtime_.wait(worker.compute, worker.arrived);
-    // With two buffers the last chunk leaves from the auxiliary one.
+    // With two buffers, the previous chunk is copied out of the auxiliary one.
     if (plan_.het_buffers == 2) runtime_.wait(worker.compute, runtime_.record(worker.out));
     io_.encode_rows(worker.compute, rows.begin, records, native_in_buffer(g, worker.holding, rows.count()));
     if (verify_) checksum(runtime_, worker.compute, records, number(g, group, sum_in));
@@ -198,7 +198,7 @@ class HetSort {
     worker.ready = runtime_.record(worker.compute);
   }
 
-  // 2n: what was sorted leaves one buffer while the next chunk enters the other.
+  // 2n: the sorted chunk is copied out of one buffer while the next chunk is copied into the other.
   void copy_both_ways(std::size_t g, std::uint64_t group) {
     copy_out(g, group, workers_[g]->sorted);
     if (group + 1 == groups_) return;
@@ -206,14 +206,15 @@ class HetSort {
     copy_in(g, group + 1, workers_[g]->spare, {});
   }
 
-  // 3n: while this group's chunk is sorted, the last one's leaves the third buffer and the next one's takes its place.
+  // 3n: while this group's chunk is sorted, the previous group's chunk is copied out of the third buffer, and the
+  // next group's chunk into it.
   void swap_in_place(std::size_t g, std::uint64_t group) {
     std::vector<Event> pieces_free;
     if (group > 0) pieces_free = copy_out(g, group - 1, workers_[g]->previous, swap_pieces);
     if (group + 1 < groups_) copy_in(g, group + 1, workers_[g]->previous, pieces_free);
   }
 
-  // Notes the runs of a group that is on its way out; merges them at once where that is asked for.
+  // Collects the runs of a group that is being copied out. With eager merging, also enqueues their merge.
   void collect_runs(std::uint64_t group) {
     std::vector<Records> runs;
     for (std::size_t g = 0; g < workers_.size(); ++g) {
@@ -231,7 +232,7 @@ class HetSort {
     enqueue_merge(runtime_, runs, final_runs_.back());
   }
 
-  // Every chunk by itself: the order across chunks is the merge's.
+  // Checks every chunk on its own; the order across chunks is the result of the merge.
   void check_results() {
     runtime_.set_phase("verify");
     std::vector<std::vector<std::uint64_t>> numbers(workers_.size(), std::vector<std::uint64_t>(num_numbers * groups_));

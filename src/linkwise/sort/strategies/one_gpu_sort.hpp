@@ -1,7 +1,7 @@
-// Sort of keys alone that lie on one GPU, the most significant digits first.
+// MSD radix sort of keys without values on one GPU.
 //
-// Nothing is prepared and nothing is left to do: native keys are read where they lie, and native keys come out. Where
-// the input may be overwritten, the result is all that takes memory.
+// There is no encoding or decoding: it reads native keys in place and writes native keys. If the input may be
+// overwritten, the only large allocations are the result and the sort's scratch.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace linkwise {
 
-/// Nothing if this sort does not suit the records (few, with values, or, as a sample says, unevenly spread keys) or
-/// finds no memory; device_radix_sort makes do with less. `overwrites`: the input may be used as room. `checksum`: gets
-/// that of the input, 8 bytes, or none.
+/// Returns nothing if this sort does not suit the records (few, with values or, judging from a sample, unevenly
+/// spread keys) or lacks memory; device_radix_sort gets by with less. `overwrites`: the input may be used as spare
+/// room. `checksum`: receives that of the input (8 bytes), unless empty.
 std::optional<SortedRecords> sort_on_one_gpu(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input,
                                              bool overwrites, const MemoryView& checksum);
 

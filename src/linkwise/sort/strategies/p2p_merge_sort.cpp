@@ -73,8 +73,9 @@ class Merger {
   Merger(Runtime& runtime, Router& router, std::vector<Chunk>& chunks, ExpectedOrder expected_order)
       : runtime_(runtime), router_(router), chunks_(chunks), expected_order_(expected_order) {}
 
-  // Merges every group of m neighbouring chunks, all groups at once. `in_order` and `halves_in_order` say what
-  // keys in no order would leave in order already: only the expected pivots of an estimate depend on it.
+  // Merges every group of m neighbouring chunks, all groups at once. `in_order` and `halves_in_order` say that random
+  // keys would already be in order in the group, or in each of its halves; only the expected pivots of an estimate
+  // depend on them.
   void merge_groups(std::size_t m, bool in_order = false, bool halves_in_order = false) {
     if (m > 2) merge_groups(m / 2, in_order || halves_in_order);
     merge_stage(m, in_order);
@@ -102,8 +103,9 @@ class Merger {
       if (pivots[g] > 0) swap_and_merge(Group(chunks_).subspan(g * m, m), pivots[g]);
   }
 
-  // Keys in no order put the pivot near the middle, never quite on the boundary of two chunks; and where all is in
-  // order but for the chunk that such a boundary cut, a few records are misplaced. Reversed ones all change sides.
+  // For random keys the pivot is near the middle, though never quite on the boundary of two chunks. Where all is in
+  // order except for the chunk that an earlier pivot cut, a few records are misplaced. Reversed keys all change
+  // sides.
   [[nodiscard]] std::uint64_t expected_pivot(std::uint64_t most, bool in_order) const {
     switch (expected_order_) {
       case ExpectedOrder::sorted: return 0;
@@ -114,11 +116,11 @@ class Merger {
     return std::min(most, in_order ? 1 : most / 2 + 1);
   }
 
-  // The chunks that the pivot does not touch stay as they are; each that it touches goes to its other buffer.
+  // Chunks that exchange no records stay as they are; each of the others moves to its other buffer.
   void swap_and_merge(Group group, std::uint64_t pivot) {
     const Group left = group.first(group.size() / 2), right = group.last(group.size() / 2);
     const std::uint64_t kept_left = count_of(left) - pivot;
-    std::vector<Event> ready;  // a chunk's buffers are free once its stream is here
+    std::vector<Event> ready;  // once they have happened, the chunks' buffers are free
     for (Chunk& chunk : group) ready.push_back(runtime_.record(chunk.stream()));
     std::vector<Shipment> shipments;
     ship(left, kept_left, right, 0, pivot, shipments);
@@ -129,7 +131,7 @@ class Merger {
       std::uint64_t boundary;  // between its two runs
     };
     std::vector<Touched> touched;
-    // What a touched chunk keeps is copied within its memory, beside the transfers (sort22 §5.2).
+    // Records that stay in a touched chunk are copied within its GPU's memory, during the transfers (sort22 §5.2).
     const auto keep = [&](Chunk& chunk, std::uint64_t first, std::uint64_t count, std::uint64_t boundary) {
       if (count > 0)
         shipments.push_back({chunk.records().slice(first, count), chunk.other(chunk.count()).slice(first, count)});

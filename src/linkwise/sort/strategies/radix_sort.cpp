@@ -23,7 +23,7 @@ void radix_sort(Runtime& runtime, Router& router, const SortPlan& plan, std::vec
     runtime.set_phase("exchange");
     sent = exchange.store(parts);
   } else {
-    // Into the other buffers, and from there back into the current ones of the destinations.
+    // Partition into the other buffers, and copy from there into the destinations' current ones.
     std::vector<Records> partitioned;
     for (Chunk& chunk : chunks) {
       partitioned.push_back(chunk.other(chunk.count()));

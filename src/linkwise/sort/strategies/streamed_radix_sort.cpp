@@ -12,7 +12,7 @@
 namespace linkwise {
 namespace {
 
-// Histograms need all keys.
+// Histograms need all keys; samples do not.
 bool cuts_when_all_is_there(const SortPlan& plan) { return plan.splitting == Splitting::msb; }
 
 std::uint64_t rounded(std::uint64_t bytes) { return align_up(bytes, device_alignment); }
@@ -23,11 +23,11 @@ struct StreamedRadixSort::Worker {
   Place place;
   Stream compute, out;
   Buffer buffers[2], scratch;
-  std::size_t arrival = 0;  // the buffer that receives; the other one helps to sort
-  Event sorted;             // the buckets of the run before
-  Event gone;               // and copied out
+  std::size_t arrival = 0;  // the buffer that receives; the other one is the sort's second buffer
+  Event sorted;             // the previous run's buckets are sorted ...
+  Event gone;               // ... and copied out
   Buffer ring;
-  Buffer came_in[2];  // checksums of the pieces, of a run and of the next
+  Buffer came_in[2];  // checksums of the pieces: of a run, and of the next one
   Buffer notes[2];    // PartNumbers of each bucket
 };
 
@@ -45,8 +45,8 @@ StreamedRadixSort::Layout StreamedRadixSort::layout_of(const SortPlan& plan, Rec
   if (cuts_when_all_is_there(plan)) layout.pieces = 1;
   const auto pieces = static_cast<std::uint64_t>(layout.pieces);
   layout.piece_capacity = (share + pieces - 1) / pieces + 1;
-  // A little more is cut into one piece more, and all are shorter. With room for the longest that there are, a sort of
-  // fewer records never takes more memory than one of more.
+  // Slightly more records may make one more piece, and so shorter pieces. Reserving room for the longest possible
+  // piece makes sure that a sort of fewer records never takes more memory than one of more records.
   const std::uint64_t piece = plan.piece_bytes / type.bytes() + 1;
   if (layout.pieces > 1) layout.piece_capacity = std::max(layout.piece_capacity, piece + piece / 2 + 1);
   layout.shortest_sorted = layout.buckets > 1 ? piece : 0;
@@ -78,7 +78,8 @@ std::uint64_t StreamedRadixSort::scratch_bytes(const Kernels& kernels, const Lay
                   kernels.partition_scratch_bytes(type, layout.piece_capacity, layout.parts()));
 }
 
-// Where one piece is all, it arrives in the second buffer, which is not needed before everyone has sent it.
+// If there is only one piece, it arrives in the second buffer, which is not needed before all GPUs have sent their
+// records.
 std::uint64_t StreamedRadixSort::secondary_bytes(const Layout& layout, RecordType type) {
   const std::uint64_t buckets = record_bytes(type, static_cast<std::uint64_t>(layout.buckets) * layout.bucket_capacity);
   return layout.ring() > 0 ? buckets : std::max(buckets, PieceExchange::slot_bytes(type, layout.piece_capacity));
@@ -116,8 +117,9 @@ StreamedRadixSort::StreamedRadixSort(Runtime& runtime, const SortPlan& plan, con
 
 StreamedRadixSort::~StreamedRadixSort() = default;
 
-// The call: every run arrives, is exchanged piece by piece, and leaves. While it is exchanged, the run before it is
-// verified and the next one sampled; while it leaves, the pieces of the next one already come in, if there is a ring.
+// Every run arrives, is exchanged piece by piece, and is copied out. While it is exchanged, the previous run is
+// verified and the next one sampled; while it is copied out, the pieces of the next one already arrive, if there is a
+// ring.
 std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs, bool as_codes,
                                     const SortOptions& options) {
   checksum_ = 0;
@@ -146,16 +148,16 @@ StreamedRadixSort::Run StreamedRadixSort::begin(const Call& call, std::size_t r)
   return {rows, r, {}, std::vector<std::uint64_t>(parts), call.options.verify};
 }
 
-// Pieces are numbered through all runs, as the slots of the ring are taken.
+// Pieces are numbered consecutively across all runs, in the order in which they take the ring's slots.
 void StreamedRadixSort::copy_in_piece(const Call& call, std::size_t number) {
   const auto pieces = static_cast<std::size_t>(layout_.pieces);
   if (number < call.runs.size() * pieces)
     arrival_->copy_in(begin(call, number / pieces).rows, static_cast<int>(number % pieces));
 }
 
-// Exchanges all pieces of a run; false if a bucket has no room for what it would get.
+// Exchanges all pieces of a run; false if a bucket would overflow.
 bool StreamedRadixSort::receive(const Call& call, Run& run, const Run* leaving, Run* next) {
-  // What receives was for the run before to sort with.
+  // The buffers that receive now were the second buffers of the previous run's sorts.
   for (const auto& sender : workers_)
     for (const auto& receiver : workers_) runtime_.wait(sender->compute, receiver->sorted);
   const auto pieces = static_cast<std::size_t>(layout_.pieces);
@@ -169,7 +171,7 @@ bool StreamedRadixSort::receive(const Call& call, Run& run, const Run* leaving, 
     }
     if (call.overlaps) copy_in_piece(call, run.number * pieces + piece + PieceExchange::ring_slots);
     if (piece + 2 != std::max<std::size_t>(pieces, 2)) continue;
-    // The host waits for small copies from the GPUs now, when nothing large leaves: they would queue up behind it.
+    // Read small results back now, while no large copies leave the GPUs: the small ones would queue up behind them.
     if (leaving != nullptr) verify(*std::exchange(leaving, nullptr));
     if (next != nullptr && !call.cuts_late) next->cuts = sample_cuts(call, *next);
   }
@@ -188,7 +190,8 @@ std::vector<Cut> StreamedRadixSort::sample_cuts(const Call& call, const Run& run
   return choose_cuts(runtime_, call.type, call.options.descending, sources, layout_.parts());
 }
 
-// The same when all has arrived, in one piece, and is encoded: from histograms, or from samples where those cannot.
+// The same for a run that has arrived in one piece and is encoded: from histograms or, where those cannot, from
+// samples.
 std::vector<Cut> StreamedRadixSort::cuts_of_everything(const Run& run) {
   runtime_.set_phase("histogram");
   const KeyWidth width = io_.record_type().key;
@@ -205,7 +208,7 @@ std::vector<Cut> StreamedRadixSort::cuts_of_everything(const Run& run) {
   return choose_cuts(runtime_, code_type(width), /*descending=*/false, sources, layout_.parts());
 }
 
-// What a piece is before it is exchanged: codes, and their checksum.
+// Prepares a piece for its exchange: encodes it and computes its checksum.
 void StreamedRadixSort::arrive(const Run& run, int piece) {
   arrival_->encode(run.rows, piece);
   if (!run.verify) return;
@@ -217,7 +220,7 @@ void StreamedRadixSort::arrive(const Run& run, int piece) {
 }
 
 bool StreamedRadixSort::exchange(Run& run, int piece) {
-  // The cuts' tags are rows of the run.
+  // The cuts' tags are row numbers within the run.
   const auto splitters_for = [&](const RowRange& rows) {
     Splitters splitters;
     for (const Cut& cut : run.cuts) {
@@ -234,7 +237,7 @@ bool StreamedRadixSort::exchange(Run& run, int piece) {
   return fits;
 }
 
-// A part's bucket, at full capacity, in the buffer of its owner that receives, or in the spare one.
+// A part's bucket at full capacity, in the receiving or in the spare buffer of its owner.
 Records StreamedRadixSort::bucket(std::size_t part, bool is_spare) const {
   const auto buckets = static_cast<std::size_t>(layout_.buckets);
   const Worker& owner = *workers_[part / buckets];
@@ -265,7 +268,7 @@ StreamedRadixSort::BucketSorts StreamedRadixSort::sorts_of(const Run& run, std::
 }
 
 // With `next_overlaps`, one buffer of each GPU is free when its buckets are sorted: the next run arrives there while
-// this one leaves from the other.
+// this one is copied out of the other.
 void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& output, bool as_codes,
                                           bool next_overlaps) {
   std::vector<Event> exchanged;

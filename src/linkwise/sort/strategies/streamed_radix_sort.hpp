@@ -1,5 +1,5 @@
-// Radix sort of host data in which nothing waits for everything: pieces are partitioned and exchanged while later
-// ones still arrive, and sorted buckets leave while later ones are still being sorted.
+// Pipelined radix sort of host data: pieces are partitioned and exchanged while later ones still arrive, and sorted
+// buckets are copied out while later ones are still being sorted.
 //
 //   1. Splitters come first, from samples that the GPUs read out of host memory: g·b parts of equal size, b buckets
 //      for each of the g GPUs (splitters.hpp).
@@ -7,11 +7,12 @@
 //      is there (piece_exchange.hpp).
 //   3. When the last piece is exchanged, each GPU sorts its buckets one after the other, and copies each out while it
 //      sorts the next.
-//   4. Of several runs, the next begins to arrive while the one before leaves: join25 §3.1.3 flips its buffers alike.
+//   4. With several runs, the next one begins to arrive while the previous one is copied out; join25 §3.1.3 flips its
+//      buffers in the same way.
 //
-// So what is added to the wire time is the exchange of one piece and the sort of one bucket. Records enter a bucket in
-// input order: the sort is stable. join25 §3.1.2 overlaps the copies out with sorting buckets; the rest of the overlap
-// is ours.
+// So only the exchange of one piece and the sort of one bucket are added to the transfer time. Records enter a bucket
+// in input order: the sort is stable. join25 §3.1.2 overlaps copying out with sorting buckets; the rest of the
+// overlap is ours.
 #pragma once
 
 #include <memory>
@@ -40,13 +41,13 @@ class StreamedRadixSort {
   StreamedRadixSort(const StreamedRadixSort&) = delete;
   StreamedRadixSort& operator=(const StreamedRadixSort&) = delete;
 
-  /// Sorts each run into its output, as native keys or, if there are several, as codes. Blocks until they are there.
-  /// Returns how many are: fewer than all, with garbage in the next output, if the samples misjudged a bucket by more
-  /// than the plan's slack; then sort the rest in another way.
+  /// Sorts each run into its output, as native keys or, with `as_codes`, as codes. Blocks until the outputs are
+  /// complete. Returns how many are: fewer than all if the samples misjudged a bucket by more than the plan's slack.
+  /// The rest, whose outputs are undefined, must then be sorted in another way.
   [[nodiscard]] std::size_t sort(KeyType type, std::span<const SortRun> runs, bool as_codes,
                                  const SortOptions& options);
 
-  /// Of all runs of the last call that are there, if they were verified.
+  /// The checksum of all complete runs of the last call, if they were verified.
   [[nodiscard]] std::uint64_t result_checksum() const { return checksum_; }
 
   /// Bytes of memory that each GPU needs for that capacity.
@@ -54,17 +55,17 @@ class StreamedRadixSort {
                                      std::uint64_t capacity);
 
  private:
-  /// How the capacity is cut up. A smaller run is cut in the same way, into smaller pieces.
+  /// How the capacity is divided. A smaller run is divided in the same way, into smaller pieces.
   struct Layout {
     int gpus = 1;
-    int buckets = 1;  ///< of each GPU
+    int buckets = 1;  ///< per GPU
     int pieces = 1;
-    std::uint64_t piece_capacity = 0;   ///< records of a piece on one GPU
+    std::uint64_t piece_capacity = 0;   ///< most records of a piece on one GPU
     std::uint64_t bucket_capacity = 0;  ///< records, with slack
-    std::uint64_t shortest_sorted = 0;  ///< records that there is scratch for, however short the buckets are
+    std::uint64_t shortest_sorted = 0;  ///< scratch suffices for this many records, however short the buckets are
 
     [[nodiscard]] int parts() const { return gpus * buckets; }
-    /// Slots for pieces; none where one piece is all.
+    /// Slots for pieces; 0 if there is only one piece.
     [[nodiscard]] std::uint64_t ring() const {
       return static_cast<std::uint64_t>(pieces > 1 ? PieceExchange::ring_slots : 0);
     }
@@ -77,13 +78,13 @@ class StreamedRadixSort {
     std::vector<std::uint64_t> received;  ///< records in each part
     bool verify = false;
   };
-  /// What one call of `sort` is about.
+  /// The arguments of one call of `sort`, and what follows from them.
   struct Call {
     KeyType type;
     std::span<const SortRun> runs;
     const SortOptions& options;
-    bool overlaps = false;   ///< there is a ring: otherwise a run arrives in a buffer that the one before needs
-    bool cuts_late = false;  ///< when all of a run is there
+    bool overlaps = false;   ///< there is a ring; without it, a run arrives in a buffer that the run before needs
+    bool cuts_late = false;  ///< cuts, if any, are chosen when all of a run has arrived
   };
   struct BucketSorts {
     std::vector<BitRange> bits;
