@@ -24,26 +24,37 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   return hash ^ (hash >> 29);
 }
 
-// The bytes that are left behind the last whole word, in one that differs where they do, given their number.
-std::uint64_t last_word(const std::byte* bytes, std::uint64_t left) {
-  std::uint32_t begin = 0, end = 0;
-  if (left >= sizeof begin) {  // the two halves overlap
-    std::memcpy(&begin, bytes, sizeof begin);
-    std::memcpy(&end, bytes + left - sizeof end, sizeof end);
-    return begin | static_cast<std::uint64_t>(end) << 32;
-  }
-  if (left == 0) return 0;
-  const auto at = [&](std::uint64_t place) { return std::to_integer<std::uint64_t>(bytes[place]); };
-  return at(0) | at(left / 2) << 8 | at(left - 1) << 16;
+template <typename Word>
+std::uint64_t load(const std::byte* bytes) {
+  Word word;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
 }
 
+// Both halves of the product of two words: one multiplication for sixteen bytes.
+std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+// Sixteen bytes at a time; the last ones, up to sixteen, as two words that may overlap. The hash before is added, lest
+// a word that makes the product zero hide it.
 std::uint64_t mix_bytes(std::uint64_t hash, const std::byte* bytes, std::uint64_t length) {
-  std::uint64_t word = 0, left = length;
-  for (; left >= sizeof word; left -= sizeof word, bytes += sizeof word) {
-    std::memcpy(&word, bytes, sizeof word);
-    hash = mix(hash, word);
+  std::uint64_t left = length;
+  for (; left > 16; left -= 16, bytes += 16)
+    hash += fold(load<std::uint64_t>(bytes) ^ of_null, load<std::uint64_t>(bytes + 8) ^ hash);
+  std::uint64_t begin = 0, end = 0;
+  if (left >= 8) {
+    begin = load<std::uint64_t>(bytes);
+    end = load<std::uint64_t>(bytes + left - 8);
+  } else if (left >= 4) {
+    begin = load<std::uint32_t>(bytes);
+    end = load<std::uint32_t>(bytes + left - 4);
+  } else if (left > 0) {
+    begin = load<std::uint8_t>(bytes) | load<std::uint8_t>(bytes + left / 2) << 8;
+    end = load<std::uint8_t>(bytes + left - 1);
   }
-  return mix(mix(hash, last_word(bytes, left)), length);
+  return mix(hash + fold(begin ^ of_null, end ^ hash), length);
 }
 
 // The widest vectors that a machine has are chosen when the library is loaded.
