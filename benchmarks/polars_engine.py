@@ -22,7 +22,7 @@ from polars.testing import assert_frame_equal
 import linkwise
 from harness import timed, times_in_turn
 from linkwise.bench.results import commit, cores, now
-from tpch_lazy import QUERIES, scanned
+from linkwise.bench.tpch_lazy import QUERIES, scanned
 
 REPETITIONS = 5
 RANDOM = np.random.default_rng(35)

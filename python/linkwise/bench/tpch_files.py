@@ -1,7 +1,8 @@
 """TPC-H Q3, Q5, Q9, Q18 and Q21 from Parquet files to their results: read, filter, join, group, order.
 
 Our queries are what a user would write: short tables are read, and long ones are streamed through joins with them
-(``linkwise.join_batches``). PyArrow does the grouping. Nothing is prepared, and DuckDB reads the same files.
+(``linkwise.join_batches``). PyArrow does the grouping. The same queries run in Polars with ``PolarsEngine``, where
+Polars is installed: it scans, filters and groups. Nothing is prepared, and DuckDB reads the same files.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -218,52 +220,87 @@ TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "regio
 
 @dataclass(frozen=True, kw_only=True)
 class FromFiles:
-    """The times of a whole query from its files to its result, ours and DuckDB's."""
+    """The times of a whole query from its files to its result: ours, in Polars with our engine, and DuckDB's."""
 
     query: str
     seconds: list[float]
     rows: int
+    in_polars_seconds: list[float] | None = None
     duckdb_seconds: list[float] | None = None
 
     @property
     def ratio(self) -> float | None:
         """Our median over DuckDB's."""
-        if self.duckdb_seconds is None:
-            return None
-        return statistics.median(self.seconds) / statistics.median(self.duckdb_seconds)
+        return _ratio(self.seconds, self.duckdb_seconds)
+
+    @property
+    def in_polars_ratio(self) -> float | None:
+        """The same in Polars."""
+        return _ratio(self.in_polars_seconds, self.duckdb_seconds)
+
+
+def _ratio(ours: list[float] | None, theirs: list[float] | None) -> float | None:
+    return None if ours is None or theirs is None else statistics.median(ours) / statistics.median(theirs)
 
 
 def run_from_files(folder: Path, repetitions: int) -> list[FromFiles]:
-    """Time each query, in turn with DuckDB where that is installed, after an uncounted run of both.
+    """Time each query in each way that is installed, in turn, after an uncounted run of each.
 
     Raises ``CorruptDataError`` if the results differ.
     """
-    connection: Any = None
+    found = []
+    for query in QUERIES:
+        ways = _ways(query, folder)
+        seconds: dict[str, list[float]] = {way: [] for way in ways}
+        results: dict[str, list[tuple[Any, ...]]] = {}
+        for _ in range(repetitions + 1):
+            for way, run in ways.items():
+                began = time.perf_counter()
+                results[way] = run()
+                seconds[way].append(time.perf_counter() - began)
+        for way, rows in results.items():
+            if not _are_same(rows, results["ours"]):
+                raise CorruptDataError(f"{query.name} has another result by {way} than by us: one of the two is wrong")
+        found.append(
+            FromFiles(
+                query=query.name,
+                seconds=seconds["ours"][1:],
+                rows=len(results["ours"]),
+                in_polars_seconds=seconds["Polars"][1:] if "Polars" in seconds else None,
+                duckdb_seconds=seconds["DuckDB"][1:] if "DuckDB" in seconds else None,
+            )
+        )
+    return found
+
+
+def _ways(query: FileQuery, folder: Path) -> dict[str, Callable[[], list[tuple[Any, ...]]]]:
+    """What runs a query, and returns its rows."""
+    files = Files(folder)
+    ways: dict[str, Callable[[], list[tuple[Any, ...]]]] = {
+        "ours": lambda: [tuple(row.values()) for row in query.ours(files).to_pylist()]
+    }
+    if find_spec("polars") is not None:
+        from linkwise.bench import tpch_lazy  # noqa: PLC0415 - only where Polars is installed
+        from linkwise.polars.engine import PolarsEngine  # noqa: PLC0415
+
+        lazy, engine = tpch_lazy.QUERIES[int(query.name[1:])](tpch_lazy.scanned(folder)), PolarsEngine()
+        ways["Polars"] = lambda: lazy.collect(engine=engine).rows()
     if find_spec("duckdb") is not None:
         import duckdb  # noqa: PLC0415 - only where it is installed
 
         connection = duckdb.connect()
         for name in TABLES:
             connection.execute(f"create view {name} as select * from '{folder}/{name}.parquet'")
-    files, found = Files(folder), []
-    for query in QUERIES:
-        ours: list[float] = []
-        theirs: list[float] = []
-        for _ in range(repetitions + 1):
-            began = time.perf_counter()
-            result = query.ours(files)
-            ours.append(time.perf_counter() - began)
-            if connection is not None:
-                began = time.perf_counter()
-                expected = connection.execute(query.sql).fetchall()
-                theirs.append(time.perf_counter() - began)
-        if connection is not None and not _are_same(result, expected):
-            raise CorruptDataError(f"{query.name} has another result than DuckDB finds: one of the two is wrong")
-        of_duckdb = theirs[1:] if connection is not None else None
-        found.append(FromFiles(query=query.name, seconds=ours[1:], rows=result.num_rows, duckdb_seconds=of_duckdb))
-    return found
+        ways["DuckDB"] = lambda: connection.execute(query.sql).fetchall()
+    return ways
 
 
-def _are_same(result: pa.Table, expected: list[tuple[Any, ...]]) -> bool:
-    found = [tuple(row.values()) for row in result.to_pylist()]
-    return [tuple(map(str, row)) for row in found] == [tuple(map(str, row)) for row in expected]
+def _are_same(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
+    """Whether rows are equal; decimals are, whatever their scale."""
+    return len(found) == len(expected) and all(
+        tuple(map(_plain, row)) == tuple(map(_plain, other)) for row, other in zip(found, expected, strict=True)
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, Decimal | int) else str(value)

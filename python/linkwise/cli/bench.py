@@ -255,10 +255,14 @@ def print_tpch(console: Console, results: TpchResults) -> None:
 
 def _from_files_table(results: TpchResults) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("", "from files", "DuckDB's", "×", "rows"):
+    for heading in ("", "from files", "in Polars", "DuckDB's", "×", "× in Polars", "rows"):
         table.add_column(heading, justify="right" if heading else "left")
+
+    def shown(seconds: list[float] | None) -> str:
+        return "" if seconds is None else format_seconds(median(seconds))
+
     for row in results.from_files:
-        of_duckdb = "" if row.duckdb_seconds is None else format_seconds(median(row.duckdb_seconds))
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        table.add_row(row.query, format_seconds(median(row.seconds)), of_duckdb, ratio, str(row.rows))
+        ratios = ("" if ratio is None else f"{ratio:.2f}" for ratio in (row.ratio, row.in_polars_ratio))
+        times = (shown(each) for each in (row.seconds, row.in_polars_seconds, row.duckdb_seconds))
+        table.add_row(row.query, *times, *ratios, str(row.rows))
     return table
