@@ -84,6 +84,18 @@ def test_joins_in_the_order_of_the_left_side(order: str) -> None:
         assert EVERYTHING.steps[-1].by == "Linkwise"
 
 
+@pytest.mark.parametrize("validate", ["1:1", "1:m", "m:1"])
+def test_validated_joins_stay_with_polars(validate: str) -> None:
+    """No plan shows validate=; a query that has it anywhere keeps all of its joins, and sorts below them are taken."""
+    left, right = frame_of(26).lazy(), frame_of(27).lazy()
+    query = left.sort("wide", "row").head(ROWS // 2).join(right, on="row", validate=validate)
+    check(query.join(right.select("key"), on="key", how="semi").sort("row"))
+    assert [step.name for step in EVERYTHING.steps if step.by == "Linkwise"] == ["sort"]
+    assert "validate=" in EVERYTHING.explain(query)
+    with pytest.raises(pl.exceptions.ComputeError, match=f"did not fulfill {validate}"):
+        left.join(right, on="key", validate=validate).collect(engine=EVERYTHING)
+
+
 def test_joins_that_stay_with_polars() -> None:
     left, right = frame_of(7).lazy(), frame_of(8).lazy()
     check(left.join(right, on="key", maintain_order="right"), taken=0)

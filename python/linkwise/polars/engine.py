@@ -73,12 +73,12 @@ class PolarsEngine(Engine):
     def _pays(self, rows: int) -> bool:
         return rows >= _LEAST_ROWS or not self.pricing
 
-    def _rebuilt(self, traverser: Any) -> tuple[dict[int, Rebuilt], list[str]]:
+    def _rebuilt(self, traverser: Any, *, validates: bool) -> tuple[dict[int, Rebuilt], list[str]]:
         """The parts of a plan in which Linkwise takes steps, by their root nodes, and the reasons why others stay."""
         version = traverser.version()[0]
         if version != _PLANS_KNOWN:
             return {}, [f"this Polars shows plans of version {version}, and Linkwise knows version {_PLANS_KNOWN}"]
-        plan = Plan(traverser, self._pays)
+        plan = Plan(traverser, self._pays, validates=validates)
         parts: dict[int, Rebuilt] = {}
         reasons: dict[str, None] = {}
         nodes = [traverser.get_node()]
@@ -94,9 +94,9 @@ class PolarsEngine(Engine):
                     parts[node] = part
         return parts, [*reasons]
 
-    def _replace(self, run: Run, traverser: Any, _since: int | None = None) -> None:
+    def _replace(self, run: Run, traverser: Any, _since: int | None = None, *, validates: bool) -> None:
         """Put Linkwise's steps into the plan that Polars is about to run."""
-        parts, reasons = self._rebuilt(traverser)
+        parts, reasons = self._rebuilt(traverser, validates=validates)
         if reasons:
             told = "stays with Polars: " + "; ".join(reasons)
             if self.raise_on_fail:
@@ -110,7 +110,8 @@ class PolarsEngine(Engine):
     def explain(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags | None = None) -> str:
         """Which steps of a query Linkwise takes, one a line, and why others stay with Polars. Nothing is run."""
         flags = optimizations or pl.QueryOptFlags()
-        parts, reasons = self._rebuilt(lf._ldf.with_optimizations(flags._pyoptflags).visit())
+        traverser = lf._ldf.with_optimizations(flags._pyoptflags).visit()
+        parts, reasons = self._rebuilt(traverser, validates=_validates_joins(lf, flags))
         taken = {id(each): each for part in parts.values() for each in part.taken}  # shared steps are listed once
         lines = [f"{each.name} {each.described()}: Linkwise" for each in taken.values()]
         if self.pricing and lines:
@@ -132,7 +133,7 @@ class PolarsEngine(Engine):
                 lf, optimizations=optimizations, background=background, post_opt_callback=post_opt_callback
             )
         run = Run(self.execution, self._pays)
-        replace = run.remembering_errors(partial(self._replace, run))
+        replace = run.remembering_errors(partial(self._replace, run, validates=_validates_joins(lf, optimizations)))
         try:
             frame = InMemoryEngine().collect(lf, optimizations=optimizations, post_opt_callback=replace)
         except ComputeError:
@@ -154,6 +155,15 @@ class PolarsEngine(Engine):
         """Run a query, and give its result in batches."""
         frame = self.collect(lf, optimizations=optimizations).lazy()
         return InMemoryEngine().collect_batches(frame, optimizations=optimizations, **options)
+
+
+def _validates_joins(lf: pl.LazyFrame, optimizations: pl.QueryOptFlags) -> bool:
+    """Whether a join of the query has ``validate=``.
+
+    Polars shows that in no plan, but its streaming engine leaves such joins, and no others, to the in-memory engine.
+    """
+    graph = lf.show_graph(raw_output=True, engine="streaming", plan_stage="physical", optimizations=optimizations)
+    return "in-memory-join" in str(graph)
 
 
 def _sink(name: str) -> Callable[..., None]:

@@ -39,11 +39,13 @@ class Plan:
     """Reads a Polars plan. ``traverser`` is valid only while Polars exposes the plan; rebuilt parts stay valid.
 
     ``pays`` tells whether Linkwise takes a step with this many rows; of a join, the smaller side counts.
+    ``validates`` tells whether a join of the query has ``validate=``.
     """
 
-    def __init__(self, traverser: Any, pays: Callable[[int], bool]) -> None:
+    def __init__(self, traverser: Any, pays: Callable[[int], bool], *, validates: bool) -> None:
         self._traverser = traverser
         self._pays = pays
+        self._validates = validates
         self._expressions = Expressions(traverser)
         self._known: dict[int, Rebuilt] = {}
 
@@ -191,6 +193,8 @@ class Plan:
         return self._step(Distinct(self._schema(), keep, subset, part, is_in_order=in_order), [node.input])
 
     def _join(self, node: Any) -> Rebuilt:
+        if self._validates:
+            raise NotRebuilt("the joins of a query in which one has validate=: plans do not show which")
         how, nulls_equal, part, suffix, coalesces, order = node.options
         if how == ("Inner", "fused_predicate"):
             how = "Inner"  # the predicate is applied as a filter after the join
