@@ -271,7 +271,7 @@ def test_fallbacks_warn(monkeypatch: pytest.MonkeyPatch) -> None:
         raise linkwise.OutOfMemoryError("pin 8 bytes of host memory: not now")
 
     monkeypatch.setattr(_core, "pinned_bytes", refuse)
-    with pytest.warns(linkwise.FallbackWarning, match="not now: this array is in ordinary memory"):
+    with pytest.warns(linkwise.FallbackWarning, match="not now: this array is in pageable memory"):
         assert linkwise.empty((2, 3), np.int16).shape == (2, 3)
 
 

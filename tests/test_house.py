@@ -60,7 +60,7 @@ def test_public_names() -> None:
         assert not inspect.isfunction(getattr(linkwise, name)) or getattr(linkwise, name).__doc__, name
     assert set(PUBLIC) <= set(dir(linkwise))
     stub = Path(linkwise.__file__).with_suffix(".pyi").read_text()
-    assert set(re.findall(r"import \w+ as (\w+)", stub)) == {*PUBLIC, "_core", "cluster"}
+    assert set(re.findall(r"import \w+ as (\w+)", stub)) == {*PUBLIC, "_core", "cluster", "PolarsEngine"}
     with pytest.raises(AttributeError, match="no attribute 'sorted'"):
         _ = linkwise.sorted
 

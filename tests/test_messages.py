@@ -175,7 +175,7 @@ def test_what_ranks_are_asked_for_is_checked() -> None:
         way_named("wire")
     with pytest.raises(UsageError, match="leads from node to node"):
         way_named("rdma")
-    with pytest.raises(UsageError, match="no peers"):
+    with pytest.raises(UsageError, match="no peer access"):
         way_named("peer", nodes=2)
     with pytest.raises(UsageError, match="has no price"):
         PricedRanks(load_machine("dgx2"), [0], WAYS["nccl"]).run_time([Step("compute", "x")], {})

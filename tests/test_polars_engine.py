@@ -96,6 +96,80 @@ def test_validated_joins_stay_with_polars(validate: str) -> None:
         left.join(right, on="key", validate=validate).collect(engine=EVERYTHING)
 
 
+def test_columns_of_joins() -> None:
+    """Keys that Polars casts, or makes of filters, and names with a meaning."""
+    left, right = pl.LazyFrame({"k": [1, 2, 2], "v": [1, 2, 3]}), pl.LazyFrame({"j": [1, 2, 2], "w": [1, 2, 9]})
+    both = left.join(right, left_on="k", right_on="j").filter(col("v") == col("w"))
+    check(both, taken=1)
+    check(both.select("k", col("w") * 2), taken=1)
+    narrow, wide = pl.LazyFrame({"k": pl.Series([1, 2], dtype=pl.Int32), "x": [1, 2]}), pl.LazyFrame({"k": [1, 3]})
+    for how in ("inner", "left", "right", "full", "semi", "anti"):
+        check(narrow.join(wide, on="k", how=how), taken=1)
+        check(narrow.join(wide, on="k", how=how, coalesce=False), taken=1)
+        check(narrow.join(wide, on="k", how=how).select("k"))
+        check(wide.join(narrow, on="k", how=how).group_by("k").agg(pl.len()))
+    third = pl.LazyFrame({"k": [1, 2, 5], "w": [1, 2, 3]})
+    for how in ("full", "right"):
+        check(left.join(third, left_on=["k", "k"], right_on=["k", "w"], how=how, coalesce=True), taken=0)
+    check(left.join(third, left_on=["k", "k"], right_on=["k", "w"]))
+
+
+@pytest.mark.parametrize("name", ["", "*", "^k.*$", "column 0", "key 0", "left 0", "in-memory-join"])
+def test_odd_names(name: str) -> None:
+    frame = pl.LazyFrame({name: [3, 1, 2], "k": [2, 1, 1]})
+    others = pl.LazyFrame({"k": [1, 2], "x": [5, 6]})
+    check(frame.sort("k", maintain_order=True), ordered=True)
+    check(frame.sort("k", maintain_order=True).head(2), ordered=True)
+    check(frame.join(others, on="k"))
+    check(frame.join(others.select("k").with_columns(x=col("k")), on="k", how="left"))
+    check(frame.unique("k", keep="any").select("k"))
+    if name not in ("*", "^k.*$"):
+        check(frame.sort(name, descending=True), ordered=True, taken=1)
+        check(frame.unique([name]), taken=1)
+
+
+def test_expressions_that_lose_something_in_plans() -> None:
+    rows = pl.LazyFrame({"o": range(5), "i": [3, None, 2, 5, 4]})
+    check(rows.sort(col("i").sort(descending=True), "o"), ordered=True)
+    check(rows.sort(col("i").sort(nulls_last=True), "o").head(2), ordered=True)
+    check(rows.with_columns(s=pl.struct(x=col("o"), y=pl.lit(2))).sort("o", descending=True), ordered=True)
+    for kind in (pl.Datetime("ns"), pl.Time):
+        moments = pl.LazyFrame({"t": pl.Series([4, 5, 6], dtype=kind)})
+        check(moments.filter(col("t") >= pl.lit(5).cast(kind)).sort("t"), ordered=True)
+    check(rows.filter(pl.lit(10**7, dtype=pl.Int32).cast(pl.Date) > pl.lit(datetime.date(2020, 1, 1))).sort("o"))
+    check(rows.sort(pl.lit(pl.Series([1])), "o"), ordered=True)
+    check(rows.sort(col("i").gather(0), "o", descending=[False, True]), ordered=True)
+
+
+def test_lazy_sinks(tmp_path: Path) -> None:
+    path = tmp_path / "sorted.parquet"
+    sink = frame_of(28).lazy().sort("wide", "row").sink_parquet(path, lazy=True)
+    sink.collect(engine=EVERYTHING)
+    assert_frame_equal(pl.read_parquet(path), frame_of(28).sort("wide", "row"))
+    assert "a lazy sink" in EVERYTHING.explain(sink)
+
+
+def test_files_that_differ(tmp_path: Path) -> None:
+    whole, narrow = pl.DataFrame({"o": [3, 1], "x": [1, 2]}), pl.DataFrame({"o": [5], "x": [9]}).cast(pl.Int32)
+    wider = whole.with_columns(extra=col("x"))
+    for name, frame in (("a", whole), ("b", narrow), ("c", wider)):
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    files = {name: tmp_path / f"{name}.parquet" for name in "abc"}
+    upcast = pl.ScanCastOptions(integer_cast="upcast")
+    check(pl.scan_parquet([files["a"], files["b"]], cast_options=upcast).sort("o"), taken=0, ordered=True)
+    check(pl.scan_parquet([files["a"], files["c"]], extra_columns="ignore").sort("o"), taken=0, ordered=True)
+    check(pl.scan_parquet([files["a"], files["c"]]).head(2).sort("o"), taken=0, ordered=True)
+
+
+def test_deep_plans_stay_with_polars() -> None:
+    """Polars makes a chain of 512 joins of this."""
+    query = pl.LazyFrame({"k": [1, 2, 3]})
+    for _ in range(10):
+        query = query.join(query, on="k")
+    check(query, taken=0)
+    assert "too deep" in EVERYTHING.explain(query)
+
+
 def test_joins_that_stay_with_polars() -> None:
     left, right = frame_of(7).lazy(), frame_of(8).lazy()
     check(left.join(right, on="key", maintain_order="right"), taken=0)
@@ -293,6 +367,15 @@ def test_ways_to_collect(tmp_path: Path) -> None:
     assert_frame_equal(pl.read_parquet(tmp_path / "sorted.parquet"), wanted)
     assert_frame_equal(pl.read_ipc(tmp_path / "sorted.arrow"), wanted)
     assert len(pl.read_csv(tmp_path / "sorted.csv")) == len(pl.read_ndjson(tmp_path / "sorted.json")) == ROWS
+
+
+def test_older_polars_and_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources work with any Polars; the engine says what it needs."""
+    monkeypatch.setitem(sys.modules, "polars.lazyframe.engine", None)
+    monkeypatch.delitem(sys.modules, "linkwise.polars.engine")
+    with pytest.raises(ImportError, match="needs Polars 1.44 or newer"):
+        _ = linkwise.PolarsEngine
+    assert "PolarsEngine" not in linkwise.__all__  # which import * imports, with Polars or without
 
 
 def test_options() -> None:

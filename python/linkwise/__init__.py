@@ -34,7 +34,6 @@ _NAMES = {
     "linkwise.machines.profile": ["Profile", "load_profile"],
     "linkwise.planning.join": ["JoinPlanReport", "plan_join"],
     "linkwise.planning.sort": ["PlanReport", "plan_sort"],
-    "linkwise.polars.engine": ["PolarsEngine"],
     "linkwise.probing.probe": ["probe"],
     "linkwise.runtime.execution": ["options"],
     "linkwise.runtime.host_memory": ["empty"],
@@ -54,6 +53,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("importlib.metadata").version("linkwise")
     if name == "cluster":  # a subpackage whose functions have the same names as those for one machine
         return importlib.import_module("linkwise.cluster")
+    if name == "PolarsEngine":  # only where Polars is installed, so it is not in __all__
+        return importlib.import_module("linkwise.polars").PolarsEngine
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'linkwise' has no attribute '{name}'")
     value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
@@ -61,4 +62,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__, "__version__"]
+    return [*globals(), *__all__, "PolarsEngine", "__version__"]

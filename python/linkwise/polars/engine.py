@@ -12,10 +12,10 @@ from polars.exceptions import ComputeError, PerformanceWarning
 from polars.lazyframe.engine import Engine, InMemoryEngine
 from polars.lazyframe.query_result import SingleNodeQueryResult
 
-from linkwise._core import UsageError
+from linkwise._core import CorruptDataError, UsageError
 from linkwise.exceptions import warn_caller
 from linkwise.polars.expressions import NotRebuilt
-from linkwise.polars.plans import Frame, Plan, Rebuilt
+from linkwise.polars.plans import Plan, Rebuilt
 from linkwise.polars.taken import Run, Step
 from linkwise.runtime.execution import Execution, ExecutionOptions
 from linkwise.runtime.sort_plan import SortPlan
@@ -84,11 +84,16 @@ class PolarsEngine(Engine):
         nodes = [traverser.get_node()]
         while nodes:
             node = nodes.pop()
+            if plan.kind(node) == "Sink":  # below one Polars replaces nothing
+                reasons["a lazy sink"] = None
+                continue
             try:
                 part = plan.rebuilt(node)
             except NotRebuilt as reason:
                 reasons[str(reason)] = None
                 nodes += plan.inputs(node)
+            except RecursionError:  # hundreds of steps on each other
+                reasons["a plan that is too deep"] = None
             else:
                 if part.taken:
                     parts[node] = part
@@ -105,14 +110,14 @@ class PolarsEngine(Engine):
                 warn_caller(f"a part of the query {told}", PerformanceWarning)
         for node, part in parts.items():
             traverser.set_node(node)
-            traverser.set_udf(run.remembering_errors(partial(_run_part, part.frame, run)))
+            traverser.set_udf(run.remembering_errors(partial(_run_part, part, run)))
 
     def explain(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags | None = None) -> str:
         """Which steps of a query Linkwise takes, one a line, and why others stay with Polars. Nothing is run."""
         flags = optimizations or pl.QueryOptFlags()
         traverser = lf._ldf.with_optimizations(flags._pyoptflags).visit()
         parts, reasons = self._rebuilt(traverser, validates=_validates_joins(lf, flags))
-        taken = {id(each): each for part in parts.values() for each in part.taken}  # shared steps are listed once
+        taken = {key: each for part in parts.values() for key, each in part.taken.items()}
         lines = [f"{each.name} {each.described()}: Linkwise" for each in taken.values()]
         if self.pricing and lines:
             lines.append(f"(each if {_LEAST_ROWS} rows or more are there when it runs)")
@@ -143,6 +148,10 @@ class PolarsEngine(Engine):
         self.steps = run.steps
         return frame
 
+    def collect_async(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags, gevent: bool = False) -> Any:
+        """Run a query asynchronously; all of it is Polars'."""
+        return InMemoryEngine().collect_async(lf, optimizations=optimizations, gevent=gevent)
+
     def execute(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags) -> Any:
         """Run a query; see ``polars.LazyFrame.execute``."""
         return SingleNodeQueryResult(self.collect(lf, optimizations=optimizations))
@@ -163,7 +172,7 @@ def _validates_joins(lf: pl.LazyFrame, optimizations: pl.QueryOptFlags) -> bool:
     Polars shows that in no plan, but its streaming engine leaves such joins, and no others, to the in-memory engine.
     """
     graph = lf.show_graph(raw_output=True, engine="streaming", plan_stage="physical", optimizations=optimizations)
-    return "in-memory-join" in str(graph)
+    return '[label="in-memory-join' in str(graph)
 
 
 def _sink(name: str) -> Callable[..., None]:
@@ -183,14 +192,16 @@ for _name in _SINKS:
 
 
 def _run_part(
-    frame: Frame,
+    part: Rebuilt,
     run: Run,
     with_columns: None,
     predicate: None,
     rows: None,
     is_timed: bool = False,
 ) -> Any:
-    """Called by Polars to run a part that was replaced. All columns and rows of the plan are wanted."""
+    """Run a replaced part; Polars calls this. It asks for all columns and rows."""
     assert with_columns is None and predicate is None and rows is None
-    result = frame(run).collect(engine="streaming")
+    result = part.frame(run).collect(engine="streaming")
+    if result.schema != part.schema:
+        raise CorruptDataError(f"a part of the query has columns {result.schema}, and its plan {part.schema}")
     return (result, []) if is_timed else result

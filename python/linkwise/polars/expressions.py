@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 Inputs = Sequence[pl.Expr]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a join: an expression, the column that it is or casts, and whether it is that column as it is."""
+
+    expression: pl.Expr
+    column: str | None
+    is_plain: bool
 
 
 class NotRebuilt(Exception):
@@ -38,7 +48,6 @@ _FUNCTIONS: dict[str, Callable[..., pl.Expr]] = {
     "round": lambda inputs, decimals, mode: inputs[0].round(decimals, mode=mode),
     "fill_null": lambda inputs: inputs[0].fill_null(inputs[1]),
     "coalesce": pl.coalesce,
-    "as_struct": pl.struct,
     "drop_nulls": lambda inputs: inputs[0].drop_nulls(),
     "null_count": lambda inputs: inputs[0].null_count(),
     "product": lambda inputs: inputs[0].product(),
@@ -101,6 +110,13 @@ _AGGREGATIONS: dict[str, Callable[[pl.Expr, Any], pl.Expr]] = {
 }
 
 
+def plain_name(name: str) -> str:
+    """A column's name, if it names nothing but this column where Polars takes names."""
+    if name == "*" or (name.startswith("^") and name.endswith("$")):
+        raise NotRebuilt(f"a column that is called {name!r}")
+    return name
+
+
 class Expressions:
     """Reads the expressions of a plan. ``traverser`` is Polars' view of it, and valid only while Polars shows it."""
 
@@ -115,10 +131,14 @@ class Expressions:
         """Several expressions with their outputs' names."""
         return [self.named(expression) for expression in expressions]
 
-    def column_of(self, expression: Any) -> str | None:
-        """The name of the column if an expression is a plain column, otherwise ``None``."""
+    def key_of(self, expression: Any) -> Key:
+        """The key of a join."""
         node = self._view(expression.node)
-        return node.name if type(node).__name__ == "Column" else None
+        is_plain = type(node).__name__ == "Column"
+        while type(node).__name__ == "Cast":  # by which Polars gives both sides one type
+            node = self._view(node.expr)
+        name = node.name if type(node).__name__ == "Column" else None
+        return Key(self.rebuilt(expression.node), name, is_plain=is_plain)
 
     def rebuilt(self, index: int) -> pl.Expr:
         """The expression whose node has this number. Raises ``NotRebuilt``."""
@@ -133,16 +153,22 @@ class Expressions:
     def _view(self, index: int) -> Any:
         try:
             return self._traverser.view_expression(index)
-        except NotImplementedError as error:  # Polars does not expose it: a Python function, for example
+        except (
+            NotImplementedError,
+            ValueError,
+            OverflowError,
+        ) as error:  # Polars does not expose it: a Python function, for example
             raise NotRebuilt(f"an expression that Polars does not show: {error}") from None
 
     def _inputs(self, indices: Sequence[int]) -> list[pl.Expr]:
         return [self.rebuilt(index) for index in indices]
 
     def _column(self, node: Any) -> pl.Expr:
-        return pl.col(node.name)
+        return pl.col(plain_name(node.name))
 
     def _literal(self, node: Any) -> pl.Expr:
+        if node.dtype in (pl.Time, pl.Datetime("ns")):
+            raise NotRebuilt("a literal in nanoseconds, of which plans show microseconds")
         if type(node.value).__name__ == "PySeries":
             return pl.lit(pl.Series._from_pyseries(node.value))
         return pl.lit(node.value, dtype=node.dtype)
@@ -181,7 +207,7 @@ class Expressions:
         return self.rebuilt(node.input).filter(self.rebuilt(node.by))
 
     def _sort(self, node: Any) -> pl.Expr:
-        _, descending, nulls_last = node.options
+        _, nulls_last, descending = node.options
         return self.rebuilt(node.expr).sort(descending=descending, nulls_last=nulls_last)
 
     def _sortby(self, node: Any) -> pl.Expr:

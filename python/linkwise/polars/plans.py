@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import polars as pl
 
-from linkwise.polars.expressions import Expressions, NotRebuilt
+from linkwise.polars.expressions import Expressions, NotRebuilt, plain_name
 from linkwise.polars.taken import Distinct, Join, Run, Sort, Taken
 
 Frame = Callable[[Run], pl.LazyFrame]
@@ -24,11 +24,14 @@ Frame = Callable[[Run], pl.LazyFrame]
 
 @dataclass
 class Rebuilt:
-    """A rebuilt part of a plan: how to make its frame, Linkwise's steps in it, and how many rows it reads at most."""
+    """A rebuilt part of a plan: its frame, the columns of that, an upper bound of the rows that it reads, and the steps
+    that Linkwise takes in it, by identity.
+    """
 
     frame: Frame
-    taken: list[Taken] = field(default_factory=list)
-    rows: int = 0
+    schema: pl.Schema
+    rows: int
+    taken: dict[int, Taken] = field(default_factory=dict)
 
 
 def _sliced(frame: pl.LazyFrame, part: Sequence[int] | None) -> pl.LazyFrame:
@@ -78,28 +81,53 @@ class Plan:
         finally:
             self._traverser.set_node(before)
 
+    def kind(self, node: int) -> str:
+        """What kind of step a node is; empty if Polars does not show it."""
+        with self._at(node):
+            try:
+                return type(self._traverser.view_current_node()).__name__
+            except NotImplementedError:
+                return ""
+
     def _schema(self) -> pl.Schema:
-        return pl.Schema(self._traverser.get_schema())
+        return pl.Schema({plain_name(name): kind for name, kind in self._traverser.get_schema().items()})
+
+    def _made(self, make: Callable[[list[pl.LazyFrame]], pl.LazyFrame], inputs: Sequence[int]) -> Rebuilt:
+        """A step on its rebuilt inputs, if that has the columns which the plan says."""
+        sources = [self.rebuilt(each) for each in inputs]
+        schema = self._schema()
+        try:
+            found = make([pl.LazyFrame(schema=source.schema) for source in sources]).collect_schema()
+        except pl.exceptions.PolarsError as error:
+            raise NotRebuilt(f"a step that cannot be made again: {error}") from None
+        if found != schema:
+            raise NotRebuilt("a step that has other columns, or of other types, when it is made again")
+        return Rebuilt(
+            lambda run: make([source.frame(run) for source in sources]),
+            schema,
+            sum(source.rows for source in sources),
+            {key: taken for source in sources for key, taken in source.taken.items()},
+        )
 
     def _on(self, below: int, make: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Rebuilt:
         """A step that Polars runs, on the rebuilt part below it."""
-        source = self.rebuilt(below)
-        return Rebuilt(lambda run: make(source.frame(run)), source.taken, source.rows)
+        return self._made(lambda frames: make(frames[0]), [below])
 
     # Where rows come from.
 
     def _dataframescan(self, node: Any) -> Rebuilt:
-        frame, names = pl.DataFrame._from_pydf(node.df), list(self._schema())
-        return Rebuilt(lambda run: frame.lazy().select(names), rows=len(frame))
+        frame, schema = pl.DataFrame._from_pydf(node.df), self._schema()
+        return Rebuilt(lambda run: frame.lazy().select(schema.names()), schema, len(frame))
 
     def _scan(self, node: Any) -> Rebuilt:
         kind, told, *_ = node.scan_type
         options = node.file_options
         unusual = ("column_mapping", "default_values", "deletion_files", "hive_options")
+        casts = {name: how for name, how in options.cast_columns_policy.items() if name != "null_upcast"}
         if (
             node.hive_parts is not None
             or any(getattr(options, name, None) is not None for name in unusual)
-            or options.missing_columns_policy != "raise"
+            or {options.missing_columns_policy, options.extra_columns_policy, *casts.values()} - {"raise", False}
             or any("://" in str(path) for path in node.paths)
         ):
             raise NotRebuilt("a scan of partitioned, remote or differing files")
@@ -109,24 +137,29 @@ class Plan:
             "row_index_offset": index[1] if index else 0,
             "include_file_paths": options.include_file_paths,
         }
-        if kind == "parquet":
-            source = pl.scan_parquet(node.paths, glob=False, hive_partitioning=False, **named)
-        elif kind == "csv":
-            source = pl.scan_csv(node.paths, glob=False, **_csv_options(json.loads(told)), **named)
-        else:
-            raise NotRebuilt(f"a scan of {kind} files")
-        rows = source.select(pl.len()).collect().item() if kind == "parquet" else _MANY
-        source = _sliced(source, options.n_rows)
-        if node.predicate is not None:
-            source = source.filter(self._expressions.rebuilt(node.predicate.node))
-        source = source.select(list(self._schema()))
-        if source.collect_schema() != self._schema():
+        schema = self._schema()
+        predicate = None if node.predicate is None else self._expressions.rebuilt(node.predicate.node)
+        try:
+            if kind == "parquet":
+                source = pl.scan_parquet(node.paths, glob=False, hive_partitioning=False, **named)
+                rows = source.select(pl.len()).collect().item()
+            elif kind == "csv":
+                source = pl.scan_csv(node.paths, glob=False, **_csv_options(json.loads(told)), **named)
+                rows = _MANY
+            else:
+                raise NotRebuilt(f"a scan of {kind} files")
+            source = _sliced(source, options.n_rows)
+            source = (source if predicate is None else source.filter(predicate)).select(schema.names())
+            found = source.collect_schema()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise NotRebuilt(f"a scan of {kind} files that cannot be made again: {error}") from None
+        if found != schema:
             raise NotRebuilt(f"a scan of {kind} files whose columns have other types when they are read again")
-        return Rebuilt(lambda run: source, rows=rows)
+        return Rebuilt(lambda run: source, schema, rows)
 
     def _cache(self, node: Any) -> Rebuilt:
         source, key = self.rebuilt(node.input), node.id_
-        return Rebuilt(lambda run: run.once(key, source.frame), source.taken, source.rows)
+        return Rebuilt(lambda run: run.once(key, source.frame), source.schema, source.rows, source.taken)
 
     # What Polars does itself.
 
@@ -154,12 +187,7 @@ class Plan:
         return self._on(node.input, lambda frame: frame.slice(node.offset, node.len))
 
     def _union(self, node: Any) -> Rebuilt:
-        sources = [self.rebuilt(each) for each in node.inputs]
-        return Rebuilt(
-            lambda run: _sliced(pl.concat([source.frame(run) for source in sources]), node.slice),
-            [taken for source in sources for taken in source.taken],
-            sum(source.rows for source in sources),
-        )
+        return self._made(lambda frames: _sliced(pl.concat(frames), node.slice), node.inputs)
 
     def _groupby(self, node: Any) -> Rebuilt:
         options = node.options
@@ -200,29 +228,28 @@ class Plan:
             how = "Inner"  # the predicate is applied as a filter after the join
         elif not isinstance(how, str) or node.predicate is not None:
             raise NotRebuilt("a join by something else than equal keys")
-        sides = [
-            (
-                [self._expressions.rebuilt(each.node) for each in keys],
-                [self._expressions.column_of(each) for each in keys],
-            )
-            for keys in (node.left_on, node.right_on)
-        ]
+        sides = [[self._expressions.key_of(each) for each in keys] for keys in (node.left_on, node.right_on)]
+        names = [[key.column for key in keys] for keys in sides]
+        if how in ("Full", "Right") and any(len({*some}) < len(some) for some in names):
+            raise NotRebuilt(f"a {how.lower()} join that names a column twice")
         taken = Join(self._schema(), cast(Any, how.lower()), sides, nulls_equal, part, suffix, coalesces, order)
-        joined = self._step(taken, [node.input_left, node.input_right])
+        inputs = [node.input_left, node.input_right]
         if node.predicate is None:
-            return joined
+            return self._step(taken, inputs)
         predicate = self._expressions.rebuilt(node.predicate.node)
-        return Rebuilt(lambda run: joined.frame(run).filter(predicate), joined.taken, joined.rows)
+        return self._step(taken, inputs, lambda frame: frame.filter(predicate))
 
-    def _step(self, taken: Taken, inputs: list[int]) -> Rebuilt:
+    def _step(
+        self, taken: Taken, inputs: list[int], finish: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda frame: frame
+    ) -> Rebuilt:
+        """A step that Linkwise may take, and what Polars does with its rows."""
+        made = self._made(lambda frames: finish(taken.by_polars(frames)), inputs)
         sources = [self.rebuilt(each) for each in inputs]
         rows = [source.rows for source in sources]
-        below = [each for source in sources for each in source.taken]
-        if taken.unfit() is not None or not self._pays(min(rows)):
-            return Rebuilt(lambda run: taken.by_polars([source.frame(run) for source in sources]), below, sum(rows))
-        return Rebuilt(
-            lambda run: run.take(taken, [source.frame(run) for source in sources], rows), [*below, taken], sum(rows)
-        )
+        if taken.unfit() is None and self._pays(min(rows)):
+            made.frame = lambda run: finish(run.take(taken, [source.frame(run) for source in sources], rows))
+            made.taken[id(taken)] = taken
+        return made
 
 
 _MANY = 1 << 62  # the assumed rows of a file whose rows can only be counted by reading it

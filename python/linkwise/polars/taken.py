@@ -15,13 +15,11 @@ from linkwise._core import UsageError
 from linkwise._log import log
 from linkwise.joining.api import join
 from linkwise.joining.matching import How
+from linkwise.polars.expressions import Key
 from linkwise.sorting.api import sort, top_k, unique
 
-Side = tuple[list[pl.Expr], list[str | None]]
-"""The keys of a side of a join, and for each its column's name if it is a plain column."""
-
-_KEY = "__linkwise_key_{}"
-_LEFT, _RIGHT = "__linkwise_left_{}", "__linkwise_right_{}"
+_COLUMN, _KEY = "column {}", "key {}"  # of frames whose columns are named by position
+_LEFT, _RIGHT = "left {}", "right {}"
 
 
 class Taken(Protocol):
@@ -142,8 +140,7 @@ class Sort:
 
     def by_linkwise(self, frames: Sequence[pl.DataFrame], execution: dict[str, Any]) -> pl.DataFrame:
         """See ``Taken``."""
-        names = [_KEY.format(place) for place in range(len(self.keys))]
-        frame = frames[0].with_columns(key.alias(name) for key, name in zip(self.keys, names, strict=True))
+        frame, names = _with_keys(frames[0], self.keys, _COLUMN)
         unordered = [str(frame.schema[name]) for name in names if not _has_order(frame.schema[name])]
         if unordered:
             raise UsageError(f"keys of type {', '.join(unordered)} have an order of Polars' own")
@@ -163,7 +160,7 @@ class Sort:
         in_order = sort(frame, **how) if length is None else top_k(frame, offset + length, **how)
         if self.part is not None:
             in_order = in_order.slice(offset, length)
-        return in_order.select(self.schema.names())
+        return _renamed(in_order.drop(names), self.schema.names())
 
     def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
         """See ``Taken``."""
@@ -202,7 +199,10 @@ class Distinct:
 
     def by_linkwise(self, frames: Sequence[pl.DataFrame], execution: dict[str, Any]) -> pl.DataFrame:
         """See ``Taken``."""
-        found = unique(frames[0], by=self.columns or self.schema.names(), **execution)
+        places = {name: _COLUMN.format(place) for place, name in enumerate(frames[0].columns)}
+        frame = _renamed(frames[0], [*places.values()])
+        found = unique(frame, by=[places[name] for name in self.columns or places], **execution)
+        found = _renamed(found, self.schema.names())
         return found if self.part is None else found.slice(*self.part)
 
     def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
@@ -213,13 +213,13 @@ class Distinct:
 
 @dataclass
 class Join:
-    """A join by equal keys. ``sides``: for each side its keys, with their names if they are plain columns."""
+    """A join by equal keys. ``sides``: the keys of each side."""
 
     name: ClassVar = "join"
 
     schema: pl.Schema
     how: Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
-    sides: list[Side]
+    sides: list[list[Key]]
     nulls_equal: bool
     part: tuple[int, int | None] | None
     suffix: str
@@ -236,13 +236,14 @@ class Join:
 
     def described(self) -> str:
         """See ``Taken``."""
-        return f"{self.how}, {_text(self.sides[0][0])} = {_text(self.sides[1][0])}"
+        left, right = (_text([key.expression for key in keys]) for keys in self.sides)
+        return f"{self.how}, {left} = {right}"
 
     def by_linkwise(self, frames: Sequence[pl.DataFrame], execution: dict[str, Any]) -> pl.DataFrame:
         """See ``Taken``."""
         (left, left_names), (right, right_names) = (
-            _as_side(frame, side, pattern)
-            for frame, side, pattern in zip(frames, self.sides, (_LEFT, _RIGHT), strict=True)
+            _as_side(frame, keys, pattern)
+            for frame, keys, pattern in zip(frames, self.sides, (_LEFT, _RIGHT), strict=True)
         )
         if self.how in ("semi", "anti"):
             right = right.select([*dict.fromkeys(right_names)])
@@ -264,17 +265,20 @@ class Join:
         found = dict(zip(names[0], map(pl.col, left), strict=True))
         if self.how in ("semi", "anti"):
             return found
-        keys = [cast("list[str]", columns) for _, columns in self.sides]  # Polars coalesces plain columns only
-        pairs = [*zip(*keys, strict=True)] if self.coalesces else []
+        keys = [[key.column for key in keys] for keys in self.sides]
+        pairs = [(a, b) for a, b in zip(*keys, strict=True) if a is not None and b is not None and self.coalesces]
         if self.how == "right":
             for of_left, _ in pairs:
                 found.pop(of_left, None)
         for of_left, of_right in pairs if self.how == "full" else ():
             found[of_left] = pl.coalesce(found[of_left], pl.col(right[names[1].index(of_right)]))
-        coalesced = {of_right for _, of_right in pairs} if self.how != "right" else set()
         for name, place in zip(names[1], right, strict=True):
-            if name not in coalesced:
-                found[f"{name}{self.suffix}" if name in found else name] = pl.col(place)
+            shown = f"{name}{self.suffix}" if name in found else name
+            is_coalesced = self.how == "full" and name in {of_right for _, of_right in pairs}
+            # A filter by equal columns that Polars has made a key of keeps both of them: the plan's columns say so.
+            is_dropped = self.how in ("inner", "left") and name in keys[1] and shown not in self.schema
+            if not is_coalesced and not is_dropped:
+                found[shown] = pl.col(place)
         return found
 
     def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
@@ -282,18 +286,50 @@ class Join:
         if self.how == "cross":
             joined = frames[0].join(frames[1], how="cross", suffix=self.suffix)
         else:
+            keeps_both = self.how in ("inner", "left")
+            keys = (
+                [
+                    key.expression if key.column is None or keeps_both or not self.coalesces else pl.col(key.column)
+                    for key in side
+                ]
+                for side in self.sides
+            )
+            left_on, right_on = keys
             joined = frames[0].join(
-                frames[1], left_on=self.sides[0][0], right_on=self.sides[1][0], how=self.how, suffix=self.suffix,
-                nulls_equal=self.nulls_equal, coalesce=self.coalesces, maintain_order=self.order,
+                frames[1], left_on=left_on, right_on=right_on, how=self.how, suffix=self.suffix,
+                nulls_equal=self.nulls_equal, coalesce=self.coalesces and not keeps_both, maintain_order=self.order,
             )  # fmt: skip
+            if keeps_both:
+                joined = joined.select(self.schema.names())
         return joined if self.part is None else joined.slice(*self.part)
 
 
-def _as_side(frame: pl.DataFrame, side: Side, pattern: str) -> tuple[pl.DataFrame, list[str]]:
+def _renamed(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """A frame with other names, whatever they are."""
+    frame = frame.clone()
+    frame.columns = list(names)
+    return frame
+
+
+def _with_keys(frame: pl.DataFrame, keys: Sequence[pl.Expr], pattern: str) -> tuple[pl.DataFrame, list[str]]:
+    """A frame with its columns named by position, followed by keys; and the names of these.
+
+    Raises ``UsageError`` for keys that do not have a value for each row.
+    """
+    names = [_KEY.format(place) for place in range(len(keys))]
+    try:
+        made = frame.select(key.alias(name) for key, name in zip(keys, names, strict=True))
+    except pl.exceptions.PolarsError as error:
+        raise UsageError(f"keys that differ in length: {error}") from None
+    if keys and len(made) != len(frame):
+        raise UsageError(f"{len(made)} keys for {len(frame)} rows")
+    return _renamed(frame, [pattern.format(place) for place in range(frame.width)]).hstack(made), names
+
+
+def _as_side(frame: pl.DataFrame, keys: Sequence[Key], pattern: str) -> tuple[pl.DataFrame, list[str]]:
     """A side with its columns named by position, followed by computed keys; and the names of all keys."""
-    places = {name: pattern.format(place) for place, name in enumerate(frame.columns)}
-    names = [
-        pattern.format(f"key_{place}") if column is None else places[column] for place, column in enumerate(side[1])
-    ]
-    made = [key.alias(name) for key, name, column in zip(side[0], names, side[1], strict=True) if column is None]
-    return frame.with_columns(made).rename(places), names
+    columns = frame.columns
+    side, made = _with_keys(frame, [key.expression for key in keys if not key.is_plain], pattern)
+    computed = iter(made)
+    names = [pattern.format(columns.index(str(key.column))) if key.is_plain else next(computed) for key in keys]
+    return side, names
