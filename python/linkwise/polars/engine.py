@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import polars as pl
 from polars.exceptions import ComputeError, PerformanceWarning
-from polars.lazyframe.engine import Engine, InMemoryEngine
+from polars.lazyframe.engine import Engine, InMemoryEngine, StreamingEngine
 from polars.lazyframe.query_result import SingleNodeQueryResult
 
 from linkwise._core import CorruptDataError, UsageError
@@ -99,24 +99,31 @@ class PolarsEngine(Engine):
                     parts[node] = part
         return parts, [*reasons]
 
+    def _looked_at(self, lf: pl.LazyFrame, optimizations: pl.QueryOptFlags) -> tuple[dict[int, Rebuilt], list[str]]:
+        """The same of a query that is not run."""
+        traverser = lf._ldf.with_optimizations(optimizations._pyoptflags).visit()
+        return self._rebuilt(traverser, validates=_validates_joins(lf, optimizations))
+
     def _replace(self, run: Run, traverser: Any, _since: int | None = None, *, validates: bool) -> None:
         """Put Linkwise's steps into the plan that Polars is about to run."""
-        parts, reasons = self._rebuilt(traverser, validates=validates)
-        if reasons:
-            told = "stays with Polars: " + "; ".join(reasons)
-            if self.raise_on_fail:
-                raise UsageError(told)
-            if os.environ.get("POLARS_VERBOSE") == "1":
-                warn_caller(f"a part of the query {told}", PerformanceWarning)
+        parts, _ = self._rebuilt(traverser, validates=validates)
         for node, part in parts.items():
             traverser.set_node(node)
             traverser.set_udf(run.remembering_errors(partial(_run_part, part, run)))
 
+    def _tell(self, reasons: list[str]) -> None:
+        """Warn of what stays with Polars, or raise an error, as is asked for."""
+        if not reasons:
+            return
+        told = "stays with Polars: " + "; ".join(reasons)
+        if self.raise_on_fail:
+            raise UsageError(told)
+        if os.environ.get("POLARS_VERBOSE") == "1":
+            warn_caller(f"a part of the query {told}", PerformanceWarning)
+
     def explain(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags | None = None) -> str:
         """Which steps of a query Linkwise takes, one a line, and why others stay with Polars. Nothing is run."""
-        flags = optimizations or pl.QueryOptFlags()
-        traverser = lf._ldf.with_optimizations(flags._pyoptflags).visit()
-        parts, reasons = self._rebuilt(traverser, validates=_validates_joins(lf, flags))
+        parts, reasons = self._looked_at(lf, optimizations or pl.QueryOptFlags())
         taken = {key: each for part in parts.values() for key, each in part.taken.items()}
         lines = [f"{each.name} {each.described()}: Linkwise" for each in taken.values()]
         if self.pricing and lines:
@@ -137,16 +144,19 @@ class PolarsEngine(Engine):
             return InMemoryEngine().collect(
                 lf, optimizations=optimizations, background=background, post_opt_callback=post_opt_callback
             )
+        parts, reasons = self._looked_at(lf, optimizations)
+        self._tell(reasons)
         run = Run(self.execution, self._pays)
+        self.steps = run.steps
+        if not parts:
+            return StreamingEngine().collect(lf, optimizations=optimizations)
         replace = run.remembering_errors(partial(self._replace, run, validates=_validates_joins(lf, optimizations)))
         try:
-            frame = InMemoryEngine().collect(lf, optimizations=optimizations, post_opt_callback=replace)
+            return InMemoryEngine().collect(lf, optimizations=optimizations, post_opt_callback=replace)
         except ComputeError:
             if run.error is not None:
                 raise run.error from None  # the original error, of which Polars raises only the text
             raise
-        self.steps = run.steps
-        return frame
 
     def collect_async(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags, gevent: bool = False) -> Any:
         """Run a query asynchronously; all of it is Polars'."""
