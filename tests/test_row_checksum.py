@@ -44,13 +44,25 @@ def test_order_chunks_and_offsets_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("length", [*range(25), 31, 32, 33, 47, 48, 49])
-def test_every_byte_counts(length: int) -> None:
-    text = RANDOM.bytes(length)
+@pytest.mark.parametrize("is_zero", [False, True])
+def test_every_byte_counts(length: int, is_zero: bool) -> None:
+    text = bytes(length) if is_zero else RANDOM.bytes(length)
     others = {bytes([*text[:at], text[at] ^ 1 << bit, *text[at + 1 :]]) for at in range(length) for bit in range(8)}
     others |= {text + b"\0", b"\0" + text, text + text[-1:] + b"x"}
     others |= {text[:at] + text[at + 1 :] for at in range(length)}
+    others.discard(text)
     sums = {value(pa.table({"x": pa.array([each], pa.binary())})) for each in others | {text}}
     assert len(sums) == len(others | {text})
+
+
+def test_small_numbers_of_many_bytes_differ() -> None:
+    """The first column's hash starts at zero, and most of the bytes of these are zero."""
+    kinds = pa.decimal128(30, 0), pa.decimal256(60, 0)
+    for kind in kinds:
+        sums = {value(pa.table({"x": pa.array([Decimal(number)], kind)})) for number in range(-500, 500)}
+        assert len(sums) == 1000
+    sums = {value(pa.table({"x": pa.array([bytes(at) + b"\1" + bytes(40 - at)])})) for at in range(41)}
+    assert len(sums) == 41
 
 
 def test_a_zero_product_hides_nothing() -> None:

@@ -62,11 +62,6 @@ JoinTotals totals_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const
   return join_totals(runtime, plan, input);
 }
 
-// The caller's output arrays, created once the number of rows is known.
-struct Arrays {
-  std::optional<Output> keys, left, right;
-};
-
 std::uint64_t rows_of(Runtime& runtime, const JoinPlan& plan, KeyType type, const Input& left, const Input& right,
                       const std::optional<Input>& left_values, const std::optional<Input>& right_values,
                       int row_number_bytes, const std::string& how, bool verify, const nb::object& make_outputs,

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <map>
 #include <mutex>
 
@@ -47,7 +48,10 @@ Registry& registry() {
 bool bind_to_node(std::byte* data, std::uint64_t bytes, int node) {
   std::array<unsigned long, 16> nodes{};
   constexpr int bits = 8 * sizeof(unsigned long);
-  if (node >= static_cast<int>(nodes.size()) * bits) return false;
+  if (node >= static_cast<int>(nodes.size()) * bits) {
+    errno = EINVAL;
+    return false;
+  }
   nodes[static_cast<std::size_t>(node / bits)] = 1UL << (node % bits);
   return syscall(SYS_mbind, data, bytes, MPOL_BIND, nodes.data(), nodes.size() * bits, 0) == 0;
 }
