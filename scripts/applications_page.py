@@ -21,9 +21,9 @@ from linkwise.machines.network import message_costs
 from linkwise.machines.variants import node_of_gpus
 from linkwise.messages.ways import BETWEEN_NODES, WAYS
 from linkwise.reports.plots import curves_picture
+from page_block import with_block
 
 PAGE = Path("docs/applications.md")
-BEGIN, END = "<!-- written by scripts/applications_page.py -->\n", "<!-- up to here -->\n"
 COUNTS = (1, 2, 4, 8)
 WITHIN, OVER = "dgx1-v100", "summit-node"
 WAYS_WITHIN = ("host", "host-pinned", "peer", "nccl")
@@ -70,12 +70,9 @@ def table(scales: str) -> str:
 
 def rendered() -> str:
     """The page with its tables rendered anew."""
-    page = PAGE.read_text(encoding="utf-8")
-    first, rest = page.split(BEGIN, 1)
-    _, last = rest.split(END, 1)
     within = f"One `{WITHIN}`, eight GPUs, strong scaling:\n\n{table('up')}"
     over = f"Eight nodes of `{OVER}`, one GPU a node, strong scaling:\n\n{table('out')}"
-    return f"{first}{BEGIN}\n{within}\n{over}\n{END}{last}"
+    return with_block(PAGE.read_text(encoding="utf-8"), Path(__file__).name, f"{within}\n{over}")
 
 
 def draw(folder: Path) -> None:

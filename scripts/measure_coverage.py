@@ -18,11 +18,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from page_block import with_block
+
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "build" / "coverage"
 TREE, SITE = HERE / "tree", HERE / "site"
 PAGE = ROOT / "docs" / "reliability.md"
-BEGIN, END = "<!-- written by scripts/measure_coverage.py -->\n", "<!-- up to here -->\n"
 
 
 def build() -> None:
@@ -124,9 +125,8 @@ def table(found: dict[str, dict[str, dict[str, int]]]) -> str:
 
 def render(result: Path) -> None:
     """The page's table from a result."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     text = table(json.loads(result.read_text(encoding="utf-8")))
-    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    PAGE.write_text(with_block(PAGE.read_text(encoding="utf-8"), Path(__file__).name, text), encoding="utf-8")
 
 
 def main() -> int:

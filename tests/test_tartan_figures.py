@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import sys
 from functools import cache
 from math import prod
 from typing import Any
@@ -247,9 +248,7 @@ def test_the_page_has_the_tables_of_today() -> None:
 
 
 def _page_script() -> Any:
-    spec = importlib.util.spec_from_file_location("applications_page", ROOT / "scripts" / "applications_page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.PAGE = ROOT / "docs" / "applications.md"
-    return module
+    sys.path.insert(0, str(ROOT / "scripts"))
+    page = importlib.import_module("applications_page")
+    page.PAGE = ROOT / "docs" / "applications.md"
+    return page

@@ -169,11 +169,11 @@ void bind_routes(nb::module_& m) {
       "route_links",
       [](const Machine& machine, int from, int to) {
         Topology topology(machine);
-        const auto place = [](int gpu) { return gpu < 0 ? Place::host() : Place::gpu(gpu); };
+        const auto place = [](int gpu) { return gpu < 0 ? Place::host(-1 - gpu) : Place::gpu(gpu); };
         return topology.route(place(from), place(to)).links;
       },
       nb::arg("machine"), nb::arg("source"), nb::arg("target"),
-      "The links from one GPU to another; -1 is the first host memory.");
+      "The links from one GPU to another; -1 is the first host memory, -2 the second.");
 }
 
 void bind_collectives(nb::module_& m) {

@@ -248,50 +248,50 @@ def run_from_files(folder: Path, repetitions: int) -> list[FromFiles]:
 
     Raises ``CorruptDataError`` if the results differ.
     """
-    found = []
+    ways, found = _ways(folder), []
     for query in QUERIES:
-        ways = _ways(query, folder)
         seconds: dict[str, list[float]] = {way: [] for way in ways}
         results: dict[str, list[tuple[Any, ...]]] = {}
         for _ in range(repetitions + 1):
-            for way, run in ways.items():
+            for way, rows_of in ways.items():
                 began = time.perf_counter()
-                results[way] = run()
+                results[way] = rows_of(query)
                 seconds[way].append(time.perf_counter() - began)
         for way, rows in results.items():
             if not _are_same(rows, results["ours"]):
                 raise CorruptDataError(f"{query.name} has another result by {way} than by us: one of the two is wrong")
+        counted = {way: some[1:] for way, some in seconds.items()}
         found.append(
             FromFiles(
                 query=query.name,
-                seconds=seconds["ours"][1:],
+                seconds=counted["ours"],
                 rows=len(results["ours"]),
-                in_polars_seconds=seconds["Polars"][1:] if "Polars" in seconds else None,
-                duckdb_seconds=seconds["DuckDB"][1:] if "DuckDB" in seconds else None,
+                in_polars_seconds=counted.get("Polars"),
+                duckdb_seconds=counted.get("DuckDB"),
             )
         )
     return found
 
 
-def _ways(query: FileQuery, folder: Path) -> dict[str, Callable[[], list[tuple[Any, ...]]]]:
-    """What runs a query, and returns its rows."""
+def _ways(folder: Path) -> dict[str, Callable[[FileQuery], list[tuple[Any, ...]]]]:
+    """What runs a query over the files of a folder, and returns its rows."""
     files = Files(folder)
-    ways: dict[str, Callable[[], list[tuple[Any, ...]]]] = {
-        "ours": lambda: [tuple(row.values()) for row in query.ours(files).to_pylist()]
+    ways: dict[str, Callable[[FileQuery], list[tuple[Any, ...]]]] = {
+        "ours": lambda query: [tuple(row.values()) for row in query.ours(files).to_pylist()]
     }
     if find_spec("polars") is not None:
         from linkwise.bench import tpch_lazy  # noqa: PLC0415 - only where Polars is installed
         from linkwise.polars.engine import PolarsEngine  # noqa: PLC0415
 
-        lazy, engine = tpch_lazy.QUERIES[int(query.name[1:])](tpch_lazy.scanned(folder)), PolarsEngine()
-        ways["Polars"] = lambda: lazy.collect(engine=engine).rows()
+        tables, engine = tpch_lazy.scanned(folder), PolarsEngine()
+        ways["Polars"] = lambda query: tpch_lazy.QUERIES[int(query.name[1:])](tables).collect(engine=engine).rows()
     if find_spec("duckdb") is not None:
         import duckdb  # noqa: PLC0415 - only where it is installed
 
         connection = duckdb.connect()
         for name in TABLES:
             connection.execute(f"create view {name} as select * from '{folder}/{name}.parquet'")
-        ways["DuckDB"] = lambda: connection.execute(query.sql).fetchall()
+        ways["DuckDB"] = lambda query: connection.execute(query.sql).fetchall()
     return ways
 
 

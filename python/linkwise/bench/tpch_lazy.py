@@ -11,6 +11,8 @@ from typing import Any
 
 import polars as pl
 
+from linkwise.bench.tpch_files import TABLES
+
 col, lit = pl.col, pl.lit
 Tables = Mapping[str, pl.LazyFrame]
 
@@ -394,8 +396,6 @@ def q22(t: Tables) -> pl.LazyFrame:
 
 QUERIES: dict[int, Callable[[Tables], pl.LazyFrame]] = {number: globals()[f"q{number}"] for number in range(1, 23)}
 """All queries, by number."""
-
-TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 
 
 def scanned(folder: Any) -> dict[str, pl.LazyFrame]:

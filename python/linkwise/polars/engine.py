@@ -25,6 +25,10 @@ _LEAST_ROWS = 1_000_000
 _SINKS = ("sink_batches", "sink_csv", "sink_ipc", "sink_ndjson", "sink_parquet")
 
 
+class _NothingTaken(Exception):
+    """Raised before a query runs, if Linkwise takes no step of it."""
+
+
 class PolarsEngine(Engine):
     """Runs a Polars query, with its sorts, joins, distinct rows and top-k by Linkwise where that pays.
 
@@ -84,14 +88,11 @@ class PolarsEngine(Engine):
         nodes = [traverser.get_node()]
         while nodes:
             node = nodes.pop()
-            if plan.kind(node) == "Sink":  # below one Polars replaces nothing
-                reasons["a lazy sink"] = None
-                continue
             try:
                 part = plan.rebuilt(node)
             except NotRebuilt as reason:
                 reasons[str(reason)] = None
-                nodes += plan.inputs(node)
+                nodes += plan.inputs(node) if reason.is_open else ()
             except RecursionError:  # hundreds of steps on each other
                 reasons["a plan that is too deep"] = None
             else:
@@ -99,14 +100,12 @@ class PolarsEngine(Engine):
                     parts[node] = part
         return parts, [*reasons]
 
-    def _looked_at(self, lf: pl.LazyFrame, optimizations: pl.QueryOptFlags) -> tuple[dict[int, Rebuilt], list[str]]:
-        """The same of a query that is not run."""
-        traverser = lf._ldf.with_optimizations(optimizations._pyoptflags).visit()
-        return self._rebuilt(traverser, validates=_validates_joins(lf, optimizations))
-
     def _replace(self, run: Run, traverser: Any, _since: int | None = None, *, validates: bool) -> None:
-        """Put Linkwise's steps into the plan that Polars is about to run."""
-        parts, _ = self._rebuilt(traverser, validates=validates)
+        """Put Linkwise's steps into the plan that Polars is about to run. Raises ``_NothingTaken`` without any."""
+        parts, reasons = self._rebuilt(traverser, validates=validates)
+        self._tell(reasons)
+        if not parts:
+            raise _NothingTaken
         for node, part in parts.items():
             traverser.set_node(node)
             traverser.set_udf(run.remembering_errors(partial(_run_part, part, run)))
@@ -123,7 +122,9 @@ class PolarsEngine(Engine):
 
     def explain(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags | None = None) -> str:
         """Which steps of a query Linkwise takes, one a line, and why others stay with Polars. Nothing is run."""
-        parts, reasons = self._looked_at(lf, optimizations or pl.QueryOptFlags())
+        flags = optimizations or pl.QueryOptFlags()
+        traverser = lf._ldf.with_optimizations(flags._pyoptflags).visit()
+        parts, reasons = self._rebuilt(traverser, validates=_validates_joins(lf, flags))
         taken = {key: each for part in parts.values() for key, each in part.taken.items()}
         lines = [f"{each.name} {each.described()}: Linkwise" for each in taken.values()]
         if self.pricing and lines:
@@ -144,19 +145,17 @@ class PolarsEngine(Engine):
             return InMemoryEngine().collect(
                 lf, optimizations=optimizations, background=background, post_opt_callback=post_opt_callback
             )
-        parts, reasons = self._looked_at(lf, optimizations)
-        self._tell(reasons)
         run = Run(self.execution, self._pays)
         self.steps = run.steps
-        if not parts:
-            return StreamingEngine().collect(lf, optimizations=optimizations)
         replace = run.remembering_errors(partial(self._replace, run, validates=_validates_joins(lf, optimizations)))
         try:
             return InMemoryEngine().collect(lf, optimizations=optimizations, post_opt_callback=replace)
         except ComputeError:
-            if run.error is not None:
+            if run.error is None:
+                raise
+            if not isinstance(run.error, _NothingTaken):
                 raise run.error from None  # the original error, of which Polars raises only the text
-            raise
+        return StreamingEngine().collect(lf, optimizations=optimizations)
 
     def collect_async(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags, gevent: bool = False) -> Any:
         """Run a query asynchronously; all of it is Polars'."""

@@ -26,7 +26,11 @@ class Key:
 
 
 class NotRebuilt(Exception):
-    """Raised with the reason why a part of a plan cannot be rebuilt."""
+    """Raised with the reason why a part of a plan cannot be rebuilt. ``is_open``: parts below it may be replaced."""
+
+    def __init__(self, reason: str, *, is_open: bool = True) -> None:
+        super().__init__(reason)
+        self.is_open = is_open
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], pl.Expr]] = {
@@ -153,11 +157,7 @@ class Expressions:
     def _view(self, index: int) -> Any:
         try:
             return self._traverser.view_expression(index)
-        except (
-            NotImplementedError,
-            ValueError,
-            OverflowError,
-        ) as error:  # Polars does not expose it: a Python function, for example
+        except (NotImplementedError, ValueError, OverflowError) as error:  # a Python function, for example
             raise NotRebuilt(f"an expression that Polars does not show: {error}") from None
 
     def _inputs(self, indices: Sequence[int]) -> list[pl.Expr]:

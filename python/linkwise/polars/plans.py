@@ -17,7 +17,7 @@ from typing import Any, cast
 import polars as pl
 
 from linkwise.polars.expressions import Expressions, NotRebuilt, plain_name
-from linkwise.polars.taken import Distinct, Join, Run, Sort, Taken
+from linkwise.polars.taken import Distinct, Join, Run, Sort, Taken, sliced
 
 Frame = Callable[[Run], pl.LazyFrame]
 
@@ -32,10 +32,6 @@ class Rebuilt:
     schema: pl.Schema
     rows: int
     taken: dict[int, Taken] = field(default_factory=dict)
-
-
-def _sliced(frame: pl.LazyFrame, part: Sequence[int] | None) -> pl.LazyFrame:
-    return frame if part is None else frame.slice(part[0], part[1])
 
 
 class Plan:
@@ -80,14 +76,6 @@ class Plan:
             yield
         finally:
             self._traverser.set_node(before)
-
-    def kind(self, node: int) -> str:
-        """What kind of step a node is; empty if Polars does not show it."""
-        with self._at(node):
-            try:
-                return type(self._traverser.view_current_node()).__name__
-            except NotImplementedError:
-                return ""
 
     def _schema(self) -> pl.Schema:
         return pl.Schema({plain_name(name): kind for name, kind in self._traverser.get_schema().items()})
@@ -148,7 +136,7 @@ class Plan:
                 rows = _MANY
             else:
                 raise NotRebuilt(f"a scan of {kind} files")
-            source = _sliced(source, options.n_rows)
+            source = sliced(source, options.n_rows)
             source = (source if predicate is None else source.filter(predicate)).select(schema.names())
             found = source.collect_schema()
         except (pl.exceptions.PolarsError, OSError) as error:
@@ -162,6 +150,9 @@ class Plan:
         return Rebuilt(lambda run: run.once(key, source.frame), source.schema, source.rows, source.taken)
 
     # What Polars does itself.
+
+    def _sink(self, _node: Any) -> Rebuilt:
+        raise NotRebuilt("a lazy sink", is_open=False)
 
     def _select(self, node: Any) -> Rebuilt:
         expressions = self._expressions.all_named(node.expr)
@@ -187,7 +178,7 @@ class Plan:
         return self._on(node.input, lambda frame: frame.slice(node.offset, node.len))
 
     def _union(self, node: Any) -> Rebuilt:
-        return self._made(lambda frames: _sliced(pl.concat(frames), node.slice), node.inputs)
+        return self._made(lambda frames: sliced(pl.concat(frames), node.slice), node.inputs)
 
     def _groupby(self, node: Any) -> Rebuilt:
         options = node.options
@@ -196,7 +187,7 @@ class Plan:
         keys, values = (self._expressions.all_named(some) for some in (node.keys, node.aggs))
         return self._on(
             node.input,
-            lambda frame: _sliced(frame.group_by(keys, maintain_order=node.maintain_order).agg(values), options.slice),
+            lambda frame: sliced(frame.group_by(keys, maintain_order=node.maintain_order).agg(values), options.slice),
         )
 
     def _mapfunction(self, node: Any) -> Rebuilt:
@@ -212,8 +203,8 @@ class Plan:
     def _sort(self, node: Any) -> Rebuilt:
         in_order, nulls_last, descending = node.sort_options
         keys = self._expressions.all_named(node.by_column)
-        taken = Sort(self._schema(), keys, tuple(descending), tuple(nulls_last), node.slice and tuple(node.slice[:2]))
-        taken.is_stable = in_order
+        part = node.slice and tuple(node.slice[:2])
+        taken = Sort(self._schema(), keys, tuple(descending), tuple(nulls_last), part, is_stable=in_order)
         return self._step(taken, [node.input])
 
     def _distinct(self, node: Any) -> Rebuilt:

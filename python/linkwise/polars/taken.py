@@ -5,9 +5,9 @@ Either engine can run a step, which is decided when its input has been computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 import polars as pl
 
@@ -18,8 +18,15 @@ from linkwise.joining.matching import How
 from linkwise.polars.expressions import Key
 from linkwise.sorting.api import sort, top_k, unique
 
+Rows = TypeVar("Rows", pl.DataFrame, pl.LazyFrame)
+
 _COLUMN, _KEY = "column {}", "key {}"  # of frames whose columns are named by position
 _LEFT, _RIGHT = "left {}", "right {}"
+
+
+def sliced(frame: Rows, part: Sequence[Any] | None) -> Rows:
+    """A frame, or only its slice ``part`` (offset, length, if there is an end)."""
+    return frame if part is None else frame.slice(part[0], part[1])
 
 
 class Taken(Protocol):
@@ -85,25 +92,25 @@ class Run:
         The smaller input is computed first. If it has too few rows, the other one stays a part of Polars' plan, which
         need not hold it in memory.
         """
-        frames = list(inputs)
-        rows = []
+        frames: dict[int, pl.DataFrame] = {}
         for place in sorted(range(len(inputs)), key=most_rows.__getitem__):
-            frame = inputs[place].collect(engine="streaming")
-            frames[place] = frame.lazy()
-            rows.append(len(frame))
-            if not self.pays(rows[-1]):
-                self._tell(taken, rows, "Polars", "too few rows to pay")
-                return taken.by_polars(frames)
-        try:
-            result = taken.by_linkwise([frame.collect() for frame in frames], self.execution)
-        except UsageError as error:  # an unsupported type, for example
-            self._tell(taken, rows, "Polars", str(error))
-            return taken.by_polars(frames)
-        self._tell(taken, rows, "Linkwise")
-        return result.lazy()
+            frames[place] = inputs[place].collect(engine="streaming")
+            if not self.pays(len(frames[place])):
+                reason = "too few rows to pay"
+                break
+        else:
+            try:
+                result = taken.by_linkwise([frames[place] for place in range(len(inputs))], self.execution)
+            except UsageError as error:  # an unsupported type, for example
+                reason = str(error)
+            else:
+                self._tell(taken, frames.values(), "Linkwise")
+                return result.lazy()
+        self._tell(taken, frames.values(), "Polars", reason)
+        return taken.by_polars([frames[at].lazy() if at in frames else lazy for at, lazy in enumerate(inputs)])
 
-    def _tell(self, taken: Taken, rows: Sequence[int], by: str, reason: str | None = None) -> None:
-        step = Step(taken.name, taken.described(), min(rows), by, reason)
+    def _tell(self, taken: Taken, frames: Iterable[pl.DataFrame], by: str, reason: str | None = None) -> None:
+        step = Step(taken.name, taken.described(), min(map(len, frames)), by, reason)
         self.steps.append(step)
         log.info("%s %s of %d rows by %s", step.name, step.description, step.rows, step.by)
 
@@ -128,7 +135,7 @@ class Sort:
     descending: tuple[bool, ...]
     nulls_last: tuple[bool, ...]
     part: tuple[int, int | None] | None
-    is_stable: bool = False
+    is_stable: bool
 
     def unfit(self) -> str | None:
         """See ``Taken``."""
@@ -158,9 +165,7 @@ class Sort:
         }
         offset, length = self.part or (0, None)
         in_order = sort(frame, **how) if length is None else top_k(frame, offset + length, **how)
-        if self.part is not None:
-            in_order = in_order.slice(offset, length)
-        return _renamed(in_order.drop(names), self.schema.names())
+        return _renamed(sliced(in_order, self.part).drop(names), self.schema.names())
 
     def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
         """See ``Taken``."""
@@ -170,7 +175,7 @@ class Sort:
             nulls_last=list(self.nulls_last),
             maintain_order=self.is_stable,
         )
-        return in_order if self.part is None else in_order.slice(*self.part)
+        return sliced(in_order, self.part)
 
 
 @dataclass
@@ -202,13 +207,11 @@ class Distinct:
         places = {name: _COLUMN.format(place) for place, name in enumerate(frames[0].columns)}
         frame = _renamed(frames[0], [*places.values()])
         found = unique(frame, by=[places[name] for name in self.columns or places], **execution)
-        found = _renamed(found, self.schema.names())
-        return found if self.part is None else found.slice(*self.part)
+        return sliced(_renamed(found, self.schema.names()), self.part)
 
     def by_polars(self, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
         """See ``Taken``."""
-        found = frames[0].unique(self.columns, keep=self.keep, maintain_order=self.is_in_order)
-        return found if self.part is None else found.slice(*self.part)
+        return sliced(frames[0].unique(self.columns, keep=self.keep, maintain_order=self.is_in_order), self.part)
 
 
 @dataclass
@@ -256,7 +259,7 @@ class Join:
         if result.columns != self.schema.names():
             raise UsageError(f"Polars' join has columns {self.schema.names()}, not {result.columns}")
         result = result.cast({name: kind for name, kind in self.schema.items() if result.schema[name] != kind})
-        return result if self.part is None else result.slice(*self.part)
+        return sliced(result, self.part)
 
     def _columns(self, names: Sequence[Sequence[str]]) -> dict[str, pl.Expr]:
         """The columns of the result by name, as expressions over the sides' columns, which are named by position."""
@@ -287,21 +290,18 @@ class Join:
             joined = frames[0].join(frames[1], how="cross", suffix=self.suffix)
         else:
             keeps_both = self.how in ("inner", "left")
-            keys = (
-                [
-                    key.expression if key.column is None or keeps_both or not self.coalesces else pl.col(key.column)
-                    for key in side
-                ]
+            coalesces = self.coalesces and not keeps_both  # which Polars does with columns, not with casts of them
+            left_on, right_on = (
+                [pl.col(key.column) if coalesces and key.column is not None else key.expression for key in side]
                 for side in self.sides
             )
-            left_on, right_on = keys
             joined = frames[0].join(
                 frames[1], left_on=left_on, right_on=right_on, how=self.how, suffix=self.suffix,
-                nulls_equal=self.nulls_equal, coalesce=self.coalesces and not keeps_both, maintain_order=self.order,
+                nulls_equal=self.nulls_equal, coalesce=coalesces, maintain_order=self.order,
             )  # fmt: skip
             if keeps_both:
                 joined = joined.select(self.schema.names())
-        return joined if self.part is None else joined.slice(*self.part)
+        return sliced(joined, self.part)
 
 
 def _renamed(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

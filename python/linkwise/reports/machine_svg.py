@@ -54,30 +54,14 @@ def shared_links(machine: Machine) -> dict[int, list[int]]:
 
     Returns the link's place among the machine's links, and the GPUs' numbers.
     """
-    passable = (NodeKind.pcie_switch, NodeKind.socket)
-    by_node: dict[int, list[tuple[int, int]]] = {}
-    for place, link in enumerate(machine.links):
-        by_node.setdefault(link.a, []).append((place, link.b))
-        by_node.setdefault(link.b, []).append((place, link.a))
+    memories = sum(node.kind == NodeKind.memory for node in machine.nodes)
     users: dict[int, list[int]] = {}
     own: list[float] = []
-    gpus = [index for index, node in enumerate(machine.nodes) if node.kind == NodeKind.gpu]
-    for number, gpu in enumerate(gpus):
-        ways: dict[int, list[int]] = {gpu: []}
-        queue = [gpu]
-        way: list[int] = []
-        while queue:
-            node = queue.pop(0)
-            if machine.nodes[node].kind == NodeKind.memory:
-                way = ways[node]
-                break
-            for place, other in by_node.get(node, []):
-                if other not in ways and machine.nodes[other].kind in (*passable, NodeKind.memory):
-                    ways[other] = [*ways[node], place]
-                    queue.append(other)
+    for gpu in range(machine.num_gpus):
+        way = min((_core.route_links(machine, gpu, -1 - memory) for memory in range(memories)), key=len, default=[])
         own.append(_rate(machine.links[way[0]]) if way else 0.0)
         for place in way:
-            users.setdefault(place, []).append(number)
+            users.setdefault(place, []).append(gpu)
     return {
         place: numbers
         for place, numbers in sorted(users.items())
