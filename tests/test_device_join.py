@@ -217,7 +217,7 @@ def test_hash_join_says_what_it_cannot() -> None:
     sides = laid_out(virtual(), 1, 0, *([side] for side in alike))
     with pytest.raises(UsageError, match="a table takes at most 8192 rows"):
         _core.join_device_totals(virtual(), plan_for(1), *sides, way="hash", table_rows=8193)
-    with pytest.raises(UsageError, match="way is 'both'; it is auto, sort_merge or hash"):
+    with pytest.raises(UsageError, match="way is 'both'; it is auto, sort_merge, hash, unpartitioned or direct"):
         _core.join_device_totals(virtual(), plan_for(1), *sides, way="both")
 
 

@@ -103,7 +103,9 @@ DeviceJoinWay way_from(const std::string& name) {
   if (name == "auto") return DeviceJoinWay::chosen;
   if (name == "sort_merge") return DeviceJoinWay::sort_merge;
   if (name == "hash") return DeviceJoinWay::hash;
-  throw UsageError("way is '" + name + "'; it is auto, sort_merge or hash");
+  if (name == "unpartitioned") return DeviceJoinWay::unpartitioned;
+  if (name == "direct") return DeviceJoinWay::direct;
+  throw UsageError("way is '" + name + "'; it is auto, sort_merge, hash, unpartitioned or direct");
 }
 
 DeviceJoinInput join_input_of(const Runtime& runtime, const JoinPlan& plan, const ArraysOfSide& left,

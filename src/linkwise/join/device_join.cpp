@@ -6,6 +6,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/join/device_hash/hash_join.hpp"
+#include "linkwise/join/device_hash/unpartitioned_join.hpp"
 #include "linkwise/join/device_join_sides.hpp"
 #include "linkwise/join/in_core/join_output.hpp"
 #include "linkwise/join/in_core/join_splitters.hpp"
@@ -159,15 +160,21 @@ class DeviceJoin : DeviceJoinSides {
   bool left_probes_ = true, sums_ = false;
 };
 
-// Returns hash()'s result, or nothing if a sort-merge join is the better choice or the hash join ran out of memory.
-template <typename Hash>
-auto hashed_if_it_fits(Runtime& runtime, const DeviceJoinInput& input, const Hash& hash) -> decltype(hash()) {
-  decltype(hash()) made;
-  try {
-    run_or_abandon(runtime, [&] { made = hash(); });
-  } catch (const OutOfMemoryError&) {
-    if (input.way != DeviceJoinWay::chosen) throw;
-  }
+// Returns the result of the first of the hash joins that is asked for, or is the better choice and has enough memory.
+template <typename Unpartitioned, typename Partitioned>
+auto hashed(Runtime& runtime, const DeviceJoinInput& input, const Unpartitioned& unpartitioned,
+            const Partitioned& partitioned) -> decltype(partitioned()) {
+  decltype(partitioned()) made;
+  const bool is_chosen = input.way == DeviceJoinWay::chosen;
+  const auto attempt = [&](const auto& join) {
+    try {
+      run_or_abandon(runtime, [&] { made = join(); });
+    } catch (const OutOfMemoryError&) {
+      if (!is_chosen) throw;
+    }
+  };
+  if (input.way != DeviceJoinWay::hash) attempt(unpartitioned);
+  if (!made && (is_chosen || input.way == DeviceJoinWay::hash)) attempt(partitioned);
   return made;
 }
 
@@ -176,8 +183,10 @@ auto hashed_if_it_fits(Runtime& runtime, const DeviceJoinInput& input, const Has
 JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   runtime.clear_timeline();
   if (input.way != DeviceJoinWay::sort_merge)
-    if (const auto hashed = hashed_if_it_fits(runtime, input, [&] { return hash_join_totals(runtime, plan, input); }))
-      return *hashed;
+    if (const auto totals = hashed(
+            runtime, input, [&] { return unpartitioned_join_totals(runtime, plan, input); },
+            [&] { return hash_join_totals(runtime, plan, input); }))
+      return *totals;
   JoinTotals totals;
   run_or_abandon(runtime, [&] { totals = DeviceJoin(runtime, plan, input, /*wants_rows=*/false).totals(); });
   return totals;
@@ -185,9 +194,15 @@ JoinTotals join_device_totals(Runtime& runtime, const JoinPlan& plan, const Devi
 
 std::vector<SortedPart> join_device_rows(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input) {
   runtime.clear_timeline();
-  if (input.way == DeviceJoinWay::hash || (input.way == DeviceJoinWay::chosen && input.any_order))
-    if (auto hashed = hashed_if_it_fits(runtime, input, [&] { return hash_join_rows(runtime, plan, input); }))
-      return std::move(*hashed);
+  const bool carries_16_bytes = input.left.value_width == ValueWidth::v16 || input.right.value_width == ValueWidth::v16;
+  const bool is_chosen = input.way == DeviceJoinWay::chosen;
+  if (carries_16_bytes && !is_chosen && input.way != DeviceJoinWay::sort_merge)
+    throw UsageError("a hash join carries values of 4 or 8 bytes; ask for row numbers");
+  if (is_chosen ? input.any_order && !carries_16_bytes : input.way != DeviceJoinWay::sort_merge)
+    if (auto parts = hashed(
+            runtime, input, [&] { return unpartitioned_join_rows(runtime, plan, input); },
+            [&] { return hash_join_rows(runtime, plan, input); }))
+      return std::move(*parts);
   std::vector<SortedPart> parts;
   run_or_abandon(runtime, [&] {
     parts = is_worth_replicating(input) ? replicated_join_rows(runtime, plan, input)

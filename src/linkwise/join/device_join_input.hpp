@@ -6,8 +6,14 @@
 
 namespace linkwise {
 
-/// A sort-merge join, a hash join whose parts fit in shared memory, or an automatic choice (`chosen`).
-enum class DeviceJoinWay : std::uint8_t { chosen, sort_merge, hash };
+/// How to join.
+enum class DeviceJoinWay : std::uint8_t {
+  chosen,         ///< by price, and by what samples show of skew
+  sort_merge,     ///< sorts both sides
+  hash,           ///< partitions both sides until tables of the shorter one fit in shared memory
+  unpartitioned,  ///< one hash table of the shorter side on each GPU
+  direct          ///< the same, indexed by keys: unique integers in a narrow range
+};
 
 struct DeviceJoinInput {
   DeviceColumns left, right;  ///< each side has one part on each of the plan's GPUs
@@ -17,7 +23,7 @@ struct DeviceJoinInput {
   bool verify = true;
   bool any_order = false;  ///< the rows may stand in any order, and on any of the GPUs
   DeviceJoinWay way = DeviceJoinWay::chosen;
-  std::uint32_t hash_table_rows = 0;  ///< build rows in a hash table at once; 0: chosen for the GPU
+  std::uint32_t hash_table_rows = 0;  ///< build rows in a table of `hash` at once, which is then not priced; 0: chosen
 };
 
 }  // namespace linkwise

@@ -3,22 +3,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "linkwise/primitives/require.hpp"
-#include "linkwise/primitives/views.hpp"
+#include "linkwise/primitives/hash_views.hpp"
 
 namespace linkwise {
 namespace {
-
-RawHashSide raw(const HashSide& side) {
-  return {side.keys.data,
-          pointer<const void>(side.values),
-          side.value_type,
-          side.rows(),
-          side.first_row,
-          side.are_hashes,
-          key_class(side.key_type) == KeyClass::floating,
-          pointer<const std::uint64_t>(side.begin)};
-}
 
 RawHashPass raw(const HashPass& pass) {
   return {{pass.from.width(), pass.value},
@@ -49,16 +37,6 @@ RawHashMatch raw(const HashMatch& match) {
           match.part_bits};
 }
 
-RawHashColumn raw(const HashColumn& column) { return {pointer<void>(column.to), column.bytes}; }
-
-void check(const HashSide& side, const char* operation) {
-  require(!is_narrow(side.key_type) && side.keys.bytes % static_cast<std::uint64_t>(side.width()) == 0, operation,
-          "whole keys of 4 or 8 bytes");
-  require(
-      side.values.bytes == 0 || side.values.bytes == side.rows() * static_cast<std::uint64_t>(side.value_type.bytes),
-      operation, "a value for each row");
-}
-
 void check(const HashPass& pass, const Kernels& kernels, const MemoryView& scratch, const char* operation) {
   check(pass.from, operation);
   require(0 <= pass.bits && pass.bits <= most_pass_bits, operation, "at most 9 bits");
@@ -81,11 +59,6 @@ void check(const HashMatch& match, const char* operation) {
   require(match.met.bytes == 0 || match.met.bytes == match.build.rows(), operation, "a byte for each build row");
   require(match.tasks.bytes == match.task_bytes(), operation, "room for the tasks");
   require(match.checksums.bytes == 0 || match.checksums.bytes == 16, operation, "two checksums");
-}
-
-void check(const HashColumn& column, const char* operation) {
-  require(column.bytes == 4 || column.bytes == 8, operation, "numbers of 4 or 8 bytes");
-  require(column.to.bytes % static_cast<std::uint64_t>(column.bytes) == 0, operation, "whole numbers");
 }
 
 std::vector<MemoryView> what_match_reads(const HashMatch& match) {
@@ -233,19 +206,20 @@ void write_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match,
                }});
 }
 
-void take_hash_rest(Runtime& runtime, Stream stream, const HashMatch& match, bool wants_met, std::uint64_t first,
-                    const HashColumn& of_probe, const HashColumn& of_build, const MemoryView& taken) {
-  check(match, "take the rest");
+void take_hash_rest(Runtime& runtime, Stream stream, const HashSide& build, const MemoryView& met, bool wants_met,
+                    std::uint64_t first, const HashColumn& of_probe, const HashColumn& of_build,
+                    const MemoryView& taken) {
+  check(build, "take the rest");
   check(of_probe, "take the rest");
   check(of_build, "take the rest");
-  require(taken.bytes == 8 && match.met.bytes > 0, "take the rest", "what was met, and one number");
+  require(taken.bytes == 8 && met.bytes == build.rows(), "take the rest", "what was met, and one number");
   const Kernels& kernels = runtime.kernels();
-  const RawHashRest rest{raw(match.build), pointer<const std::uint8_t>(match.met), wants_met, first, raw(of_probe),
-                         raw(of_build),    pointer<std::uint64_t>(taken)};
+  const RawHashRest rest{raw(build),    pointer<const std::uint8_t>(met), wants_met, first, raw(of_probe),
+                         raw(of_build), pointer<std::uint64_t>(taken)};
   runtime.enqueue(stream, {"take the rest",
-                           without_empty({match.met, match.build.values}),
+                           without_empty({met, build.values}),
                            without_empty({taken, of_probe.to, of_build.to}),
-                           {"checksum", match.build.rows(), 1},
+                           {"checksum", build.rows(), 1},
                            [&kernels, rest](void* native) { kernels.take_hash_rest(native, rest); }});
 }
 

@@ -96,9 +96,10 @@ struct HashColumn {
 /// `offsets`: the prefix sums of `emitted`.
 void write_hash_matches(Runtime& runtime, Stream stream, const HashMatch& match, const MemoryView& offsets,
                         const HashColumn& of_probe, const HashColumn& of_build);
-/// Writes the build rows that have matched (or have not) to the result, starting at row `first`. `taken`: 8 bytes for
-/// their number. Without columns, they are only counted.
-void take_hash_rest(Runtime& runtime, Stream stream, const HashMatch& match, bool wants_met, std::uint64_t first,
-                    const HashColumn& of_probe, const HashColumn& of_build, const MemoryView& taken);
+/// Writes the build rows that have matched (or have not) to the result, starting at row `first`. `met`: a byte for each
+/// build row; `taken`: 8 bytes for their number. Without columns, they are only counted.
+void take_hash_rest(Runtime& runtime, Stream stream, const HashSide& build, const MemoryView& met, bool wants_met,
+                    std::uint64_t first, const HashColumn& of_probe, const HashColumn& of_build,
+                    const MemoryView& taken);
 
 }  // namespace linkwise

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "linkwise/primitives/hash_join_steps.hpp"
+#include "linkwise/primitives/join_table_steps.hpp"
 #include "linkwise/primitives/pieces.hpp"
 #include "linkwise/primitives/types.hpp"
 
@@ -205,6 +206,13 @@ class Kernels {
   virtual void count_hash_matches(void* stream, const RawHashMatch& match, const RawHashCount& count) const = 0;
   virtual void write_hash_matches(void* stream, const RawHashMatch& match, const RawHashRows& rows) const = 0;
   virtual void take_hash_rest(void* stream, const RawHashRest& rest) const = 0;
+  // Unpartitioned joins: primitives/join_table.hpp.
+  /// Bytes of the cache that all blocks of a device share; the least of all devices.
+  [[nodiscard]] virtual std::uint64_t cache_bytes() const = 0;
+  virtual void fill_join_table(void* stream, const RawJoinTable& table) const = 0;
+  virtual void check_join_table(void* stream, const RawJoinTable& table) const = 0;
+  virtual void count_table_matches(void* stream, const RawTableProbe& probe, MatchTotals* totals) const = 0;
+  virtual void write_table_matches(void* stream, const RawTableProbe& probe, const RawTableRows& rows) const = 0;
   [[nodiscard]] virtual std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const = 0;
   virtual void running_sums(void* stream, IntegerType type, const void* values, std::uint64_t count,
                             std::uint64_t* sums, void* scratch, std::uint64_t scratch_bytes) const = 0;

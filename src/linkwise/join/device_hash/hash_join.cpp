@@ -7,6 +7,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/join/device_hash/hash_parts.hpp"
+#include "linkwise/join/device_hash/probed_sides.hpp"
 #include "linkwise/join/device_hash/skew.hpp"
 #include "linkwise/primitives/matching.hpp"
 
@@ -20,65 +21,28 @@ constexpr std::uint32_t most_rows_asked_for = 8192;  // table rows that fit with
 constexpr std::uint64_t most_written = std::numeric_limits<std::uint32_t>::max();
 constexpr double most_of_a_gpu = 1.5;  // most rows of one key, relative to a GPU's share of a side
 
-// Which rows the probe side and the build side emit.
-struct Emissions {
-  Emission probe = Emission::pairs;
-  bool writes_probe = true;  // otherwise its matches only mark the wanted build rows
-  bool takes_rest = false, rest_has_met = false;
-};
-
-Emissions emissions_of(JoinKind kind, bool left_probes) {
-  const Emission of_left = emission_of_left(kind);
-  if (left_probes) return {.probe = of_left, .takes_rest = right_emits(kind)};
-  return {.probe = right_emits(kind) ? Emission::pairs_or_one : Emission::pairs,
-          .writes_probe = !is_filter(kind),
-          .takes_rest = of_left != Emission::pairs,
-          .rest_has_met = of_left == Emission::one_if_matched};
-}
-
-[[noreturn]] void throw_changed(const std::string& what) {
-  throw CorruptDataError(what +
-                         " (the checksums differ); check the GPUs' memory and the links between them and run again");
-}
-
-class HashJoin : DeviceJoinSides {
+class HashJoin : ProbedSides {
  public:
   HashJoin(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input, bool wants_rows)
-      : DeviceJoinSides(runtime, plan, input, /*numbers_rows=*/false, KeysAs::came),
-        router_(runtime, plan.sort.paths, plan.sort.relay_bytes),
-        wants_rows_(wants_rows),
-        left_probes_(left_.rows > right_.rows),
-        build_(left_probes_ ? right_ : left_),
-        probe_(left_probes_ ? left_ : right_),
-        emissions_(emissions_of(input.kind, left_probes_)),
-        sums_(!wants_rows && sums_values(shape())),
+      : ProbedSides(runtime, plan, input, wants_rows),
         block_bytes_(runtime.kernels().block_memory_bytes()),
-        layout_(layout_hash_join({{build_.type.key, input_of(build_).value},
-                                  build_.rows,
-                                  probe_.rows,
-                                  emissions_.takes_rest,
-                                  input.hash_table_rows},
-                                 streams_.size(), std::max(block_bytes_, least_hash_block_bytes))),
+        layout_(layout()),
         parts_(runtime, streams_, router_, layout_, input.verify) {}
 
   /// Partitions both sides; returns false if a sort-merge join is the better choice.
   bool prepare() {
-    const bool leaves_choice = input_.way == DeviceJoinWay::chosen;
     if (input_.hash_table_rows > most_rows_asked_for) throw UsageError("a table takes at most 8192 rows");
-    for (const DeviceSide* side : {&left_, &right_})
-      if (wants_rows_ && shown_bytes(*side) < 8 && side->columns->value_width == ValueWidth::none &&
-          side->rows > std::numeric_limits<std::uint32_t>::max())
-        throw UsageError("rows of so large a side are numbered with 8 bytes");
+    check_row_numbers();
     if (block_bytes_ < least_hash_block_bytes) {
-      if (leaves_choice) return false;
+      if (is_chosen()) return false;
       throw UsageError(
           "a GPU has too little memory for a thread block, of which a hash join takes 112 KiB; join by sorting");
     }
     std::optional<SkewSamples> samples;
-    if (leaves_choice && asks_samples()) samples.emplace(runtime_, streams_, build_, probe_);
+    if (is_chosen() && asks_samples()) samples.emplace(runtime_, streams_, build_, probe_);
     parts_.start_dividing(input_of(build_), input_of(probe_));
     if (parts_.bring_together([&] { return !samples || suits(samples->skew()); })) return true;
-    if (!leaves_choice)
+    if (!is_chosen())
       throw UsageError(
           "a GPU would get much more than its share of the hashed keys, of which a hash join keeps the rows together; "
           "join by sorting, which spreads them");
@@ -88,22 +52,22 @@ class HashJoin : DeviceJoinSides {
 
   JoinTotals totals() {
     count();
-    JoinTotals totals;
+    std::uint64_t rows = 0;
+    std::vector<MatchTotals> found;
     for (const OnGpu& gpu : gpus_) {
-      totals.rows += rows_of(gpu);
-      totals.left_sum += left_probes_ ? gpu.found.totals.probe_sum : gpu.found.totals.build_sum;
-      totals.right_sum += left_probes_ ? gpu.found.totals.build_sum : gpu.found.totals.probe_sum;
+      rows += rows_of(gpu);
+      found.push_back(gpu.found.totals);
     }
     check();
     runtime_.synchronize();
-    return totals;
+    return totals_of(found, rows);
   }
 
   std::optional<std::vector<SortedPart>> rows() {
     count();
     // Blocks count the rows that they write in 32 bits, which a key that is frequent on both sides may overflow.
     if (std::ranges::any_of(gpus_, [&](const OnGpu& gpu) { return probed_rows(gpu) > most_written; })) {
-      if (input_.way == DeviceJoinWay::chosen) return {};
+      if (is_chosen()) return {};
       throw UsageError("a GPU would write more than 2^32 rows, which a hash join does not; join by sorting");
     }
     runtime_.set_phase("materialise");
@@ -147,27 +111,7 @@ class HashJoin : DeviceJoinSides {
            (layout_.replicates || skew.probe_share * gpus <= most_of_a_gpu || gpus == 1);
   }
 
-  // A side with what is carried along with its keys: the caller's values, row numbers of 4 or 8 bytes, or nothing.
-  [[nodiscard]] HashParts::Input input_of(const DeviceSide& side) const {
-    HashParts::Input input{&side, ValueWidth::none, {4, false}};
-    const bool is_left = &side == &left_;
-    if (sums_ || (wants_rows_ && side.columns->value_width != ValueWidth::none)) {
-      input.value = side.type.value;
-      input.value_type = integers_of(is_left);
-    } else if (wants_rows_) {
-      const bool is_short = side.rows <= std::numeric_limits<std::uint32_t>::max();
-      input.value = is_short ? ValueWidth::v4 : ValueWidth::v8;
-      input.value_type = {is_short ? 4 : 8, false};
-    }
-    return input;
-  }
-
-  MemoryView allocate(std::size_t gpu, std::uint64_t bytes) {
-    return memory_.emplace_back(runtime_.allocate(streams_[gpu].place, bytes, "hash join")).view();
-  }
-
   [[nodiscard]] bool verifies() const { return input_.verify && parts_.has_moved(); }
-  [[nodiscard]] bool writes() const { return wants_rows_ && emissions_.writes_probe; }
 
   void count() {
     runtime_.set_phase("probe");
@@ -199,7 +143,7 @@ class HashJoin : DeviceJoinSides {
       if (emissions_.takes_rest && match.build.rows() > 0) counted.met = match.met = allocate(g, match.build.rows());
       count_hash_matches(runtime_, streams_[g], counted, sums_, gpu.totals(), gpu.emitted);
       if (match.met.bytes > 0)
-        take_hash_rest(runtime_, streams_[g], match, emissions_.rest_has_met, 0, {}, {}, gpu.rest());
+        take_hash_rest(runtime_, streams_[g], match.build, match.met, emissions_.rest_has_met, 0, {}, {}, gpu.rest());
       reads.push_back({streams_[g], gpu.totals(), &gpu.found.totals});
       if (match.met.bytes > 0) reads.push_back({streams_[g], gpu.rest(), &gpu.found.rest});
       if (verifies() && !writes()) reads.push_back({streams_[g], gpu.seen(), &gpu.found.seen});
@@ -216,20 +160,10 @@ class HashJoin : DeviceJoinSides {
     return rows_of_task(emissions_.probe, gpu.match.probe.rows(), totals.matches, totals.matched_rows);
   }
 
-  // Bytes that a side contributes to each result row.
-  [[nodiscard]] int shown_bytes(const DeviceSide& side) const {
-    return side.columns->value_width == ValueWidth::none ? input_.row_number_bytes
-                                                         : static_cast<int>(side.type.value_bytes());
-  }
-
   RowsOnGpu write(std::size_t g) {
     OnGpu& gpu = gpus_[g];
-    const int left_bytes = shown_bytes(left_), right_bytes = shown_bytes(right_);
-    RowsOnGpu made(runtime_, streams_[g].place, rows_of(gpu), static_cast<std::uint64_t>(left_bytes),
-                   is_filter(input_.kind) ? 0 : static_cast<std::uint64_t>(right_bytes));
-    const HashColumn of_left{made.left, left_bytes}, of_right{made.right, right_bytes};
-    const HashColumn& of_probe = left_probes_ ? of_left : of_right;
-    const HashColumn& of_build = left_probes_ ? of_right : of_left;
+    RowsOnGpu made = room_for(g, rows_of(gpu));
+    const auto [of_probe, of_build] = columns_in(made);
     if (writes()) {
       const std::uint64_t tasks = gpu.match.most_tasks();
       const MemoryView offsets = allocate(g, 8 * (tasks + 1));
@@ -240,8 +174,8 @@ class HashJoin : DeviceJoinSides {
       write_hash_matches(runtime_, streams_[g], written, offsets, of_probe, of_build);
     }
     if (gpu.match.met.bytes > 0)
-      take_hash_rest(runtime_, streams_[g], gpu.match, emissions_.rest_has_met, probed_rows(gpu), of_probe, of_build,
-                     gpu.rest());
+      take_hash_rest(runtime_, streams_[g], gpu.match.build, gpu.match.met, emissions_.rest_has_met, probed_rows(gpu),
+                     of_probe, of_build, gpu.rest());
     return made;
   }
 
@@ -260,16 +194,10 @@ class HashJoin : DeviceJoinSides {
     }
   }
 
-  Router router_;
-  bool wants_rows_, left_probes_;
-  const DeviceSide &build_, &probe_;
-  Emissions emissions_;
-  bool sums_;
   std::uint64_t block_bytes_;
   HashLayout layout_;
   HashParts parts_;
   std::vector<OnGpu> gpus_;
-  std::vector<Buffer> memory_;
 };
 
 }  // namespace
@@ -282,10 +210,6 @@ std::optional<JoinTotals> hash_join_totals(Runtime& runtime, const JoinPlan& pla
 
 std::optional<std::vector<SortedPart>> hash_join_rows(Runtime& runtime, const JoinPlan& plan,
                                                       const DeviceJoinInput& input) {
-  if (input.left.value_width == ValueWidth::v16 || input.right.value_width == ValueWidth::v16) {
-    if (input.way == DeviceJoinWay::chosen) return {};
-    throw UsageError("a hash join carries values of 4 or 8 bytes; ask for row numbers");
-  }
   HashJoin join(runtime, plan, input, /*wants_rows=*/true);
   if (!join.prepare()) return {};
   return join.rows();

@@ -15,7 +15,7 @@ namespace linkwise {
 
 /// As `join_device_totals` and `join_device_rows`. If `way` is `chosen`, returns nothing where a sort-merge join is
 /// the better choice: if samples show a key so frequent that it would fill many hash tables or overload a GPU, or far
-/// more pairs to count than rows to sort; for 16-byte values; or if a GPU would get too many rows.
+/// more pairs to count than rows to sort; or if a GPU would get too many rows. Values have 4 or 8 bytes.
 /// @throws UsageError if `way` is `hash` and a hash join is impossible; OutOfMemoryError, CorruptDataError.
 std::optional<JoinTotals> hash_join_totals(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input);
 std::optional<std::vector<SortedPart>> hash_join_rows(Runtime& runtime, const JoinPlan& plan,

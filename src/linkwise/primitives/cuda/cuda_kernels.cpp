@@ -24,7 +24,7 @@ class CudaKernels final : public Kernels {
       for (const auto& list :
            {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::packing_kernels(), cuda::reduce_kernels(),
             cuda::partition_kernels(), cuda::match_kernels(), cuda::range_kernels(), cuda::hash_match_kernels(),
-            cuda::hash_join_kernels(), cuda::msd_sort_kernels()})
+            cuda::hash_join_kernels(), cuda::join_table_kernels(), cuda::msd_sort_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -179,6 +179,19 @@ class CudaKernels final : public Kernels {
     cuda::write_hash_matches(on(stream), match, rows);
   }
   void take_hash_rest(void* stream, const RawHashRest& rest) const override { cuda::take_hash_rest(on(stream), rest); }
+  std::uint64_t cache_bytes() const override { return cuda::cache_bytes(); }
+  void fill_join_table(void* stream, const RawJoinTable& table) const override {
+    cuda::fill_join_table(on(stream), table);
+  }
+  void check_join_table(void* stream, const RawJoinTable& table) const override {
+    cuda::check_join_table(on(stream), table);
+  }
+  void count_table_matches(void* stream, const RawTableProbe& probe, MatchTotals* totals) const override {
+    cuda::count_table_matches(on(stream), probe, totals);
+  }
+  void write_table_matches(void* stream, const RawTableProbe& probe, const RawTableRows& rows) const override {
+    cuda::write_table_matches(on(stream), probe, rows);
+  }
   std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const override {
     return cuda::running_sums_scratch_bytes(count);
   }

@@ -22,6 +22,7 @@ KernelList match_kernels();
 KernelList range_kernels();
 KernelList hash_match_kernels();
 KernelList hash_join_kernels();
+KernelList join_table_kernels();
 KernelList msd_sort_kernels();
 
 std::uint64_t radix_sort_scratch_bytes(RecordType type, std::uint64_t count);
@@ -93,6 +94,12 @@ void list_hash_tasks(cudaStream_t stream, const RawHashTasks& list);
 void count_hash_matches(cudaStream_t stream, const RawHashMatch& match, const RawHashCount& count);
 void write_hash_matches(cudaStream_t stream, const RawHashMatch& match, const RawHashRows& rows);
 void take_hash_rest(cudaStream_t stream, const RawHashRest& rest);
+
+std::uint64_t cache_bytes();
+void fill_join_table(cudaStream_t stream, const RawJoinTable& table);
+void check_join_table(cudaStream_t stream, const RawJoinTable& table);
+void count_table_matches(cudaStream_t stream, const RawTableProbe& probe, MatchTotals* totals);
+void write_table_matches(cudaStream_t stream, const RawTableProbe& probe, const RawTableRows& rows);
 std::uint64_t running_sums_scratch_bytes(std::uint64_t count);
 void running_sums(cudaStream_t stream, IntegerType type, const void* values, std::uint64_t count, std::uint64_t* sums,
                   void* scratch, std::uint64_t scratch_bytes);

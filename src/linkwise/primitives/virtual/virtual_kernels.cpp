@@ -12,6 +12,7 @@
 #include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/host/key_codec.hpp"
 #include "linkwise/primitives/host/reference_hash_join.hpp"
+#include "linkwise/primitives/host/reference_join_table.hpp"
 #include "linkwise/primitives/host/reference_matching.hpp"
 #include "linkwise/primitives/integers.hpp"
 #include "linkwise/primitives/kernels.hpp"
@@ -372,6 +373,20 @@ class VirtualKernels final : public Kernels {
   }
 
   void take_hash_rest(void*, const RawHashRest& rest) const override { take_hash_rest_on_host(rest); }
+
+  std::uint64_t cache_bytes() const override { return 50 << 20; }  // as of Hopper
+
+  void fill_join_table(void*, const RawJoinTable& table) const override { fill_join_table_on_host(table); }
+
+  void check_join_table(void*, const RawJoinTable& table) const override { check_join_table_on_host(table); }
+
+  void count_table_matches(void*, const RawTableProbe& probe, MatchTotals* totals) const override {
+    count_table_matches_on_host(probe, totals);
+  }
+
+  void write_table_matches(void*, const RawTableProbe& probe, const RawTableRows& rows) const override {
+    write_table_matches_on_host(probe, rows);
+  }
 
   std::uint64_t running_sums_scratch_bytes(std::uint64_t count) const override { return 1024 + count / 256; }
 

@@ -1,0 +1,145 @@
+"""Which way of joining is the fastest, and which is chosen: a grid of sizes, selectivities and skews on one GPU.
+
+    python benchmarks/device_join_ways.py --output ways.json
+
+Each case is counted and written as row numbers, in every way and with the choice left open. Keys of the build side
+occur once there: 32 bits scattered over the whole width or, in the cases called dense, 64-bit integers of a range
+without gaps. A selectivity is the share of probing rows that match; skew is that of the matching rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+
+import linkwise
+from device_joins import drawn, scattered
+from harness import about, times_in_turn
+from linkwise import _core
+from local_sorts import timed
+
+REPETITIONS = 3
+SELECTIVITIES = (1.0, 0.5, 0.1, 0.01)
+SKEWS = ("uniform", "zipf", "heavy")
+WAYS = ("auto", "hash", "unpartitioned", "direct", "sort_merge")
+_AT_ONCE = 1 << 26
+_LONG_TO_SORT = 2e8  # rows from which sorting both sides is measured only where nothing else is in question
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows of both sides, selectivity, and how the matching rows are drawn."""
+
+    build: int
+    probe: int
+    selectivity: float
+    draw: str
+    dense: bool
+
+    @property
+    def dtype(self) -> Any:
+        """Of the keys."""
+        return np.int64 if self.dense else np.uint32
+
+    def keys(self, numbers: Any) -> Any:
+        """The keys with these numbers, which are unique."""
+        return numbers.astype(self.dtype) if self.dense else scattered(numbers, self.dtype)
+
+
+def cases(largest: float) -> Iterator[Case]:
+    """The grid; dense keys with two of the selectivities and no skew."""
+    for build in (10**4, 10**5, 10**6, 10**7, 10**8, 5 * 10**8):
+        for probe in (10**6, 10**7, 10**8, 10**9):
+            if not build <= probe <= largest or build + probe < 10**6:
+                continue
+            for selectivity in SELECTIVITIES:
+                for draw in SKEWS:
+                    yield Case(build, probe, selectivity, draw, dense=False)
+                if selectivity in (1.0, 0.1):
+                    yield Case(build, probe, selectivity, "uniform", dense=True)
+
+
+def sides(case: Case) -> tuple[Any, Any]:
+    """Both sides' keys, made on the GPU."""
+    build = case.keys(cupy.arange(case.build, dtype=cupy.uint64))
+    probe = cupy.empty(case.probe, case.dtype)
+    for at in range(0, case.probe, _AT_ONCE):
+        count = min(_AT_ONCE, case.probe - at)
+        numbers = drawn(case, count, at)
+        if case.selectivity < 1:
+            misses = cupy.random.default_rng(at + 1).random(count) >= case.selectivity
+            numbers += misses * cupy.uint64(case.build)
+        probe[at : at + count] = case.keys(numbers)
+    cupy.get_default_memory_pool().free_all_blocks()
+    return build, probe
+
+
+def measure(case: Case, runtime: _core.Runtime, repetitions: int) -> list[dict[str, Any]]:
+    """Time each way, in turn, counted and as row numbers."""
+    keys = [_core.ArraysOfSide([side], [], [None]) for side in sides(case)]
+    plan = _core.JoinPlan()
+    plan.sort.gpus = [0]
+    measured = []
+    for wants_rows in (False, True):
+
+        def join(way: str, *, rows: bool = wants_rows) -> Any:
+            if rows:
+                ((left, _),) = _core.join_device_rows(runtime, plan, *keys, "inner", any_order=True, way=way)
+                return len(left)
+            return _core.join_device_totals(runtime, plan, *keys, "inner", way=way).rows
+
+        ways: dict[str, Callable[[], Any]] = {}
+        found = {}
+        for way in WAYS:
+            if (way == "direct" and not case.dense) or (way == "sort_merge" and case.probe > _LONG_TO_SORT):
+                continue
+            found[way] = join(way)
+            ways[way] = lambda way=way: join(way)
+        if len(set(found.values())) != 1:
+            raise SystemExit(f"{case}: the ways disagree: {found}")
+        seconds = times_in_turn(ways, repetitions, timed)
+        medians = {way: statistics.median(times) for way, times in seconds.items()}
+        best = min(seconds for way, seconds in medians.items() if way != "auto")
+        print(
+            f"{case.build:.0e} with {case.probe:.0e}, {case.selectivity:.0%}, {case.draw}{', dense' * case.dense}, "
+            f"{'rows' if wants_rows else 'counted'}: {medians['auto'] / best:.2f} of the best; "
+            + ", ".join(f"{way} {1e3 * median:.2f}" for way, median in medians.items()),
+            flush=True,
+        )
+        measured.append({
+            "build": case.build, "probe": case.probe, "selectivity": case.selectivity, "draw": case.draw,
+            "dense": case.dense, "rows": wants_rows, "found": found["auto"], "seconds": seconds, "medians": medians,
+            "of_best": medians["auto"] / best,
+        })  # fmt: skip
+    return measured
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--largest", type=float, default=1e9, help="rows of the probe side")
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--every", type=int, default=1, help="take one case in so many")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    results: list[dict[str, Any]] = []
+    runtime = _core.cuda_runtime(linkwise.local_machine())
+    for case in list(cases(options.largest))[:: options.every]:
+        results += measure(case, runtime, options.repetitions)
+    near = sum(result["of_best"] <= 1.05 for result in results)
+    print(f"{near} of {len(results)} within 5 % of the best")
+    if options.output:
+        told = {**about(linkwise.local_machine(), simulated=False), "within_5_percent": near, "results": results}
+        options.output.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

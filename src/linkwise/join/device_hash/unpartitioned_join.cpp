@@ -1,0 +1,279 @@
+#include "linkwise/join/device_hash/unpartitioned_join.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "linkwise/error.hpp"
+#include "linkwise/join/device_hash/prices.hpp"
+#include "linkwise/join/device_hash/probed_sides.hpp"
+#include "linkwise/primitives/join_table.hpp"
+#include "linkwise/primitives/packing.hpp"
+
+namespace linkwise {
+namespace {
+
+constexpr std::uint64_t worth_asking = 1 << 22;  // probe rows from which it pays to ask for the keys' range
+constexpr double surely = 0.9;                   // of another way's price, at which a way is worth trying
+constexpr std::uint64_t spare_rows = 1 << 16;    // that a result's memory may have beside twice its rows
+const std::string advice = "; join with way hash or sort_merge";
+
+// A kind of table, and the range of the keys unless they are hashed.
+struct Choice {
+  TableKind kind = TableKind::hashed;
+  CodeRange range;
+};
+
+class UnpartitionedJoin : ProbedSides {
+ public:
+  UnpartitionedJoin(Runtime& runtime, const JoinPlan& plan, const DeviceJoinInput& input, bool wants_rows)
+      : ProbedSides(runtime, plan, input, wants_rows),
+        parts_(runtime, streams_, router_, {.replicates = streams_.size() > 1}, input.verify) {
+    check_row_numbers();
+    choose();
+  }
+
+  std::optional<JoinTotals> totals() {
+    for (const Choice& choice : choices_) {
+      fill(choice);
+      if (!count()) continue;
+      std::uint64_t rows = 0;
+      std::vector<MatchTotals> found;
+      for (const OnGpu& gpu : gpus_) {
+        rows += probed_rows(gpu) + gpu.found.rest;
+        found.push_back(gpu.found.totals);
+      }
+      runtime_.synchronize();
+      return totals_of(found, rows);
+    }
+    return without_use();
+  }
+
+  std::optional<std::vector<SortedPart>> rows() {
+    for (const Choice& choice : choices_) {
+      fill(choice);
+      std::vector<RowsOnGpu> made;
+      if (!(writes() ? write(made) : count())) continue;
+      runtime_.set_phase("materialise");
+      std::vector<ReadBack> reads;
+      for (std::size_t g = 0; g < gpus_.size(); ++g) {
+        OnGpu& gpu = gpus_[g];
+        if (!writes()) made.push_back(room_for(g, gpu.found.rest));
+        if (gpu.probe.met.bytes == 0) continue;
+        take_rest(g, columns_in(made[g]));
+        reads.push_back({streams_[g], gpu.rest(), &gpu.found.rest});
+      }
+      if (!reads.empty()) runtime_.read_back(reads);
+      for (std::size_t g = 0; g < gpus_.size(); ++g) fit(g, made[g]);
+      return handed_over(std::move(made));
+    }
+    return without_use<std::vector<SortedPart>>();
+  }
+
+ private:
+  struct Found {  // read back from a GPU
+    TableState state;
+    MatchTotals totals;
+    std::uint64_t taken = 0, rest = 0;
+  };
+  struct OnGpu {
+    TableProbe probe;
+    MemoryView numbers;  // a Found
+    Found found;
+    [[nodiscard]] MemoryView state() const { return numbers.slice(offsetof(Found, state), sizeof(TableState)); }
+    [[nodiscard]] MemoryView totals() const { return numbers.slice(offsetof(Found, totals), sizeof(MatchTotals)); }
+    [[nodiscard]] MemoryView taken() const { return numbers.slice(offsetof(Found, taken), 8); }
+    [[nodiscard]] MemoryView rest() const { return numbers.slice(offsetof(Found, rest), 8); }
+  };
+
+  [[nodiscard]] bool asks_whether() const {
+    return emissions_.probe == Emission::one_if_matched || emissions_.probe == Emission::one_if_unmatched;
+  }
+  // The kind of a table that is indexed by keys: a bitmap, if it does not matter which build row matches.
+  [[nodiscard]] TableKind kind_by_key() const {
+    const bool needs_rows = emissions_.takes_rest || sums_ || (wants_rows_ && !asks_whether());
+    return needs_rows ? TableKind::direct : TableKind::bitmap;
+  }
+
+  // Chooses the tables to try, in this order.
+  void choose() {
+    const bool has_integers = key_class(build_.key_type) != KeyClass::floating;
+    const bool emits_alone = emissions_.takes_rest && streams_.size() > 1;
+    if (!is_chosen()) {
+      if (build_.rows > JoinTable::most_rows) throw UsageError("one table takes fewer than 2^32 - 1 rows" + advice);
+      if (emits_alone)
+        throw UsageError("with a table on each GPU, unmatched rows of the shorter side would be found on all" + advice);
+      if (input_.way == DeviceJoinWay::direct && !has_integers)
+        throw UsageError("a direct table is for integer keys" + advice);
+      choices_.push_back(input_.way == DeviceJoinWay::direct ? by_key() : Choice{});
+      if (JoinTable::places_in(choices_.front().range) == 0)
+        throw UsageError("the keys of the shorter side spread over more than 2^32 integers" + advice);
+      return;
+    }
+    if (build_.rows > JoinTable::most_rows || emits_alone || input_.hash_table_rows > 0) return;
+    const JoinToPrice join = to_price();
+    const double partitioned = seconds_of_partitioned(runtime_.machine(), join, layout());
+    const auto seconds = [&](TableKind kind, std::uint64_t places) {
+      return seconds_of_unpartitioned(runtime_, join, JoinTable::bytes(kind, build_.type.key, places));
+    };
+    const double hashed = seconds(TableKind::hashed, JoinTable::slots_for(build_.rows));
+    const double enough = surely * std::min(partitioned, hashed);
+    if (has_integers && probe_.rows >= worth_asking && seconds(kind_by_key(), build_.rows) < enough) {
+      const Choice choice = by_key();
+      const std::uint64_t places = JoinTable::places_in(choice.range);
+      if (places != 0 && seconds(choice.kind, places) < enough) choices_.push_back(choice);
+    }
+    if (hashed < surely * partitioned) choices_.push_back({});
+  }
+
+  // A table by key, after asking the GPUs for the range of their keys.
+  Choice by_key() {
+    runtime_.set_phase("range");
+    std::vector<CodeRange> ranges(streams_.size());
+    std::vector<ReadBack> reads;
+    const IntegerType type{native_bytes(build_.key_type), key_class(build_.key_type) == KeyClass::signed_integer};
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      const MemoryView range = allocate(g, sizeof(CodeRange));
+      find_range(runtime_, streams_[g], type, build_.records[g].keys, range);
+      reads.push_back({streams_[g], range, &ranges[g]});
+    }
+    runtime_.read_back(reads);
+    Choice choice{kind_by_key(), {}};
+    for (const CodeRange& range : ranges) {
+      choice.range.least = std::min(choice.range.least, range.least);
+      choice.range.greatest = std::max(choice.range.greatest, range.greatest);
+    }
+    return choice;
+  }
+
+  // Brings the sides together, before the first table, and fills a table on each GPU.
+  void fill(const Choice& choice) {
+    if (gpus_.empty()) {
+      parts_.start_dividing(input_of(build_), input_of(probe_));
+      parts_.bring_together([] { return true; });
+    }
+    runtime_.set_phase("build");
+    gpus_.resize(streams_.size());
+    for (std::size_t g = 0; g < streams_.size(); ++g) {
+      OnGpu& gpu = gpus_[g];
+      const auto& [build, probe, count, first] = parts_.on_gpus()[g];
+      JoinTable table = choice.kind == TableKind::hashed ? JoinTable::hashed(build)
+                                                         : JoinTable::by_key(build, choice.kind, choice.range);
+      gpu.numbers = allocate(g, sizeof(Found));
+      table.state = gpu.state();
+      table.entries = allocate(g, table.entry_bytes());
+      fill_join_table(runtime_, streams_[g], table);
+      if (input_.verify) check_join_table(runtime_, streams_[g], table);
+      gpu.probe = {std::move(table), probe, emissions_.probe, {}, sums_};
+      if (emissions_.takes_rest && build.rows() > 0) gpu.probe.met = allocate(g, build.rows());
+    }
+  }
+
+  // Counts the rows of the result. Returns whether the tables were of use, as `write` does.
+  bool count() {
+    runtime_.set_phase("probe");
+    std::vector<ReadBack> reads;
+    for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      OnGpu& gpu = gpus_[g];
+      count_table_matches(runtime_, streams_[g], gpu.probe, gpu.totals());
+      reads.push_back({streams_[g], gpu.totals(), &gpu.found.totals});
+      if (gpu.probe.met.bytes == 0) continue;
+      take_rest(g, {});
+      reads.push_back({streams_[g], gpu.rest(), &gpu.found.rest});
+    }
+    return were_of_use(std::move(reads));
+  }
+
+  // Writes the probe side's rows into memory for one match of each, and again if that is too little or far too much.
+  bool write(std::vector<RowsOnGpu>& made) {
+    runtime_.set_phase("probe");
+    made.resize(gpus_.size());
+    std::vector<std::uint64_t> room;
+    for (const OnGpu& gpu : gpus_) room.push_back(gpu.probe.probe.rows());
+    for (std::vector<bool> fits(gpus_.size()); std::ranges::any_of(fits, std::logical_not{});) {
+      std::vector<ReadBack> reads;
+      for (std::size_t g = 0; g < gpus_.size(); ++g) {
+        if (fits[g]) continue;
+        OnGpu& gpu = gpus_[g];
+        made[g] = {};  // so that its memory can be taken again
+        made[g] = room_for(g, room[g] + gpu.probe.met.bytes);
+        const auto [of_probe, of_build] = columns_in(made[g]);
+        write_table_matches(runtime_, streams_[g], gpu.probe, of_probe, of_build, room[g], gpu.taken());
+        reads.push_back({streams_[g], gpu.taken(), &gpu.found.taken});
+      }
+      if (!were_of_use(std::move(reads))) return false;
+      for (std::size_t g = 0; g < gpus_.size(); ++g) {
+        const std::uint64_t taken = gpus_[g].found.taken;
+        fits[g] = taken <= room[g] && room[g] <= 2 * taken + spare_rows;
+        if (!fits[g]) room[g] = taken;
+      }
+    }
+    return true;
+  }
+
+  bool were_of_use(std::vector<ReadBack> reads) {
+    for (std::size_t g = 0; g < gpus_.size(); ++g)
+      reads.push_back({streams_[g], gpus_[g].state(), &gpus_[g].found.state});
+    if (input_.verify) parts_.read_came_in(reads);
+    runtime_.read_back(reads);
+    if (input_.verify && !parts_.copies_agree()) throw_changed("a copy of the shorter side is not what came in");
+    const auto is_usable = [&](const OnGpu& gpu) {
+      return gpu.found.state.is_usable(gpu.probe.table.kind, gpu.probe.table.build.rows(), asks_whether());
+    };
+    if (!std::ranges::all_of(gpus_, is_usable)) return false;
+    if (std::ranges::any_of(gpus_, [](const OnGpu& gpu) { return gpu.found.state.missing > 0; }))
+      throw_changed("the table of the shorter side is not what came in");
+    return true;
+  }
+
+  template <typename Result = JoinTotals>
+  std::optional<Result> without_use() {
+    if (!is_chosen())
+      throw UsageError(input_.way == DeviceJoinWay::direct
+                           ? "a key of the shorter side repeats, and a direct table has room for one" + advice
+                           : "too many rows of the shorter side have the same key for one table" + advice);
+    runtime_.synchronize();
+    return {};
+  }
+
+  [[nodiscard]] std::uint64_t probed_rows(const OnGpu& gpu) const {
+    if (!emissions_.writes_probe) return 0;
+    const MatchTotals& totals = gpu.found.totals;
+    return rows_of_task(emissions_.probe, gpu.probe.probe.rows(), totals.matches, totals.matched_rows);
+  }
+
+  // Emits the build rows that have matched or have not, behind those that the probe side has written.
+  void take_rest(std::size_t g, const std::pair<HashColumn, HashColumn>& columns) {
+    OnGpu& gpu = gpus_[g];
+    take_hash_rest(runtime_, streams_[g], gpu.probe.table.build, gpu.probe.met, emissions_.rest_has_met,
+                   gpu.found.taken, columns.first, columns.second, gpu.rest());
+  }
+
+  // Leaves out the memory that no row has taken.
+  void fit(std::size_t g, RowsOnGpu& made) const {
+    const std::uint64_t rows = gpus_[g].found.taken + gpus_[g].found.rest, room = made.count;
+    if (rows == room) return;
+    for (MemoryView* column : {&made.left, &made.right}) *column = column->slice(0, column->bytes / room * rows);
+    made.count = rows;
+  }
+
+  HashParts parts_;
+  std::vector<Choice> choices_;
+  std::vector<OnGpu> gpus_;
+};
+
+}  // namespace
+
+std::optional<JoinTotals> unpartitioned_join_totals(Runtime& runtime, const JoinPlan& plan,
+                                                    const DeviceJoinInput& input) {
+  return UnpartitionedJoin(runtime, plan, input, /*wants_rows=*/false).totals();
+}
+
+std::optional<std::vector<SortedPart>> unpartitioned_join_rows(Runtime& runtime, const JoinPlan& plan,
+                                                               const DeviceJoinInput& input) {
+  return UnpartitionedJoin(runtime, plan, input, /*wants_rows=*/true).rows();
+}
+
+}  // namespace linkwise
