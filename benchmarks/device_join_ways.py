@@ -23,7 +23,8 @@ import numpy as np
 import linkwise
 from device_joins import drawn, scattered
 from harness import about, times_in_turn
-from linkwise import _core
+from linkwise.joining.device.device_join import GpuJoin
+from linkwise.runtime.execution import ExecutionOptions
 from local_sorts import timed
 
 REPETITIONS = 3
@@ -82,19 +83,15 @@ def sides(case: Case) -> tuple[Any, Any]:
     return build, probe
 
 
-def measure(case: Case, runtime: _core.Runtime, repetitions: int) -> list[dict[str, Any]]:
+def measure(case: Case, repetitions: int) -> list[dict[str, Any]]:
     """Time each way, in turn, counted and as row numbers."""
-    keys = [_core.ArraysOfSide([side], [], [None]) for side in sides(case)]
-    plan = _core.JoinPlan()
-    plan.sort.gpus = [0]
+    left, right = sides(case)
     measured = []
     for wants_rows in (False, True):
 
-        def join(way: str, *, rows: bool = wants_rows) -> Any:
-            if rows:
-                ((left, _),) = _core.join_device_rows(runtime, plan, *keys, "inner", any_order=True, way=way)
-                return len(left)
-            return _core.join_device_totals(runtime, plan, *keys, "inner", way=way).rows
+        def join(way: str, *, rows: bool = wants_rows) -> int:
+            asked = GpuJoin([left], [right], "inner", ExecutionOptions(), way)
+            return len(asked.indices(by_key=False)[0][0]) if rows else asked.count()
 
         ways: dict[str, Callable[[], Any]] = {}
         found = {}
@@ -131,9 +128,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     results: list[dict[str, Any]] = []
-    runtime = _core.cuda_runtime(linkwise.local_machine())
     for case in list(cases(options.largest))[:: options.every]:
-        results += measure(case, runtime, options.repetitions)
+        results += measure(case, options.repetitions)
     near = sum(result["of_best"] <= 1.05 for result in results)
     print(f"{near} of {len(results)} within 5 % of the best")
     if options.output:

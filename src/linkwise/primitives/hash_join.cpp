@@ -73,6 +73,18 @@ Work work_of(const HashMatch& match, double value_bytes) {
 
 }  // namespace
 
+HashSide HashSide::slice(std::uint64_t first, std::uint64_t count) const {
+  HashSide part = *this;
+  const auto of = [&](const MemoryView& column, int bytes) {
+    const auto each = static_cast<std::uint64_t>(bytes);
+    return column.bytes == 0 ? column : column.slice(first * each, count * each);
+  };
+  part.keys = of(keys, static_cast<int>(width()));
+  part.values = of(values, value_type.bytes);
+  part.first_row += first;
+  return part;
+}
+
 std::uint64_t hash_pass_scratch_bytes(const Kernels& kernels, const HashPass& pass) {
   return kernels.hash_pass_scratch_bytes(pass.runs(), pass.parts());
 }

@@ -23,6 +23,8 @@ struct HashSide {
 
   [[nodiscard]] KeyWidth width() const { return key_width(key_type); }
   [[nodiscard]] std::uint64_t rows() const { return keys.bytes / static_cast<std::uint64_t>(width()); }
+  /// Some rows of a side that is not in parts.
+  [[nodiscard]] HashSide slice(std::uint64_t first, std::uint64_t count) const;
 };
 
 struct HashPass {

@@ -10,11 +10,17 @@
 namespace linkwise {
 namespace {
 
-// Measured on an H200, where copies within its memory reach so many GB/s: picoseconds of a lookup, in a table that an
-// SM's cache holds, one that just fits the GPU's cache, and one in memory; and of entering a row.
+// Measured on an H200, where copies within its memory reach so many GB/s: picoseconds of a lookup in a table that an
+// SM's cache holds, in one that just fits the GPU's cache, and in memory; and of entering a row. A lookup by hash looks
+// at more than one slot.
 constexpr double h200_gb_per_s = 2050;
 constexpr double near_bytes = 128 << 10;
-constexpr double near_lookup = 2, cached_lookup = 9, far_lookup = 27, cached_entry = 20, far_entry = 80;
+struct LookupRates {
+  double near, cached, far;
+};
+constexpr LookupRates by_hash{3.2, 12, 27}, by_key{0.5, 8, 24};
+constexpr double cached_entry = 20, far_entry = 80;
+constexpr double kept_share = 0.75;  // of the GPU's cache, which the table shares with what streams through
 
 RawJoinTable raw(const JoinTable& table) {
   const HashSide& build = table.build;
@@ -57,13 +63,17 @@ Work lasting(double seconds) {
 }
 
 Work work_of(const Runtime& runtime, const TableProbe& probe, int written_bytes) {
-  return lasting(seconds_of_lookups(runtime, probe.probe.rows(), probe.table.entries.bytes,
+  return lasting(seconds_of_lookups(runtime, probe.table.kind, probe.probe.rows(), probe.table.entries.bytes,
                                     static_cast<double>(probe.probe.width()) + written_bytes));
+}
+
+double cache_for_table(const Runtime& runtime) {
+  return kept_share * static_cast<double>(runtime.kernels().cache_bytes());
 }
 
 // The share of random accesses to a table that find the GPU's cache.
 double cached_share(const Runtime& runtime, double table_bytes) {
-  return std::min(1.0, static_cast<double>(runtime.kernels().cache_bytes()) / std::max(table_bytes, 1.0));
+  return std::min(1.0, cache_for_table(runtime) / std::max(table_bytes, 1.0));
 }
 
 // Seconds of so many random accesses, from their picoseconds on an H200.
@@ -110,11 +120,14 @@ double seconds_to_fill_table(const Runtime& runtime, std::uint64_t rows, std::ui
   return seconds_of_bytes(runtime, bytes) + seconds_of_accesses(runtime, rows, entry);
 }
 
-double seconds_of_lookups(const Runtime& runtime, std::uint64_t rows, std::uint64_t table_bytes, double row_bytes) {
-  const auto bytes = static_cast<double>(table_bytes), cache = static_cast<double>(runtime.kernels().cache_bytes());
-  const double filled = std::log2(std::max(bytes, near_bytes) / near_bytes) / std::log2(cache / near_bytes);
-  const double in_cache = std::lerp(near_lookup, cached_lookup, std::min(filled, 1.0));
-  const double lookup = std::lerp(far_lookup, in_cache, cached_share(runtime, bytes));
+double seconds_of_lookups(const Runtime& runtime, TableKind kind, std::uint64_t rows, std::uint64_t table_bytes,
+                          double row_bytes) {
+  const auto bytes = static_cast<double>(table_bytes);
+  const LookupRates& rates = kind == TableKind::hashed ? by_hash : by_key;
+  const double filled =
+      std::log2(std::max(bytes, near_bytes) / near_bytes) / std::log2(cache_for_table(runtime) / near_bytes);
+  const double in_cache = std::lerp(rates.near, rates.cached, std::min(filled, 1.0));
+  const double lookup = std::lerp(rates.far, in_cache, cached_share(runtime, bytes));
   return seconds_of_accesses(runtime, rows, lookup) + seconds_of_bytes(runtime, static_cast<double>(rows) * row_bytes);
 }
 
@@ -136,7 +149,7 @@ void check_join_table(Runtime& runtime, Stream stream, const JoinTable& table) {
                   {"check table",
                    without_empty({table.build.keys, table.entries}),
                    {table.state},
-                   lasting(seconds_of_lookups(runtime, table.build.rows(), table.entries.bytes,
+                   lasting(seconds_of_lookups(runtime, table.kind, table.build.rows(), table.entries.bytes,
                                               static_cast<double>(table.build.width()))),
                    [&kernels, raw_table = raw(table)](void* native) { kernels.check_join_table(native, raw_table); }});
 }

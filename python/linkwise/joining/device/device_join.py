@@ -40,9 +40,11 @@ def _plain(array: Any) -> Any:
 
 
 class GpuJoin:
-    """One join of arrays on GPUs."""
+    """One join of arrays on GPUs. ``way`` names one of the core's ways of joining; ``"auto"`` chooses."""
 
-    def __init__(self, left: Sequence[Any], right: Sequence[Any], how: str, execution: ExecutionOptions) -> None:
+    def __init__(
+        self, left: Sequence[Any], right: Sequence[Any], how: str, execution: ExecutionOptions, way: str = "auto"
+    ) -> None:
         on_gpus = gpus_of(left)
         if len(left) != len(right):
             raise UsageError(
@@ -65,7 +67,7 @@ class GpuJoin:
             for side in (left, right)
         )
         self._originals = left
-        self._is_real, self._how, self._execution = on_gpus is not None, how, execution
+        self._is_real, self._how, self._way, self._execution = on_gpus is not None, how, way, execution
 
     def _run(self, work: Callable[[_core.Runtime], Result]) -> Result:
         with open_where_they_lie(self._execution, on_gpus=self._is_real, done="joined") as runtime:
@@ -77,7 +79,7 @@ class GpuJoin:
         return int(
             self._run(
                 lambda runtime: _core.join_device_totals(
-                    runtime, self._plan, self._left, self._right, self._how, verify
+                    runtime, self._plan, self._left, self._right, self._how, verify, self._way
                 )
             ).rows
         )
@@ -87,7 +89,7 @@ class GpuJoin:
         verify = self._execution.verify
         parts = self._run(
             lambda runtime: _core.join_device_rows(
-                runtime, self._plan, self._left, self._right, self._how, verify, any_order=not by_key
+                runtime, self._plan, self._left, self._right, self._how, verify, any_order=not by_key, way=self._way
             )
         )
         left = [like(of_left, original) for (of_left, _), original in zip(parts, self._originals, strict=True)]

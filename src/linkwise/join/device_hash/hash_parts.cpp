@@ -16,8 +16,6 @@ constexpr std::uint64_t spare_rows = 4096;
 constexpr std::uint64_t most_batches = 4, usual_batch_rows = 1 << 24;
 constexpr double fill = 0.85;  // load of a table by a part of average length
 
-// Rows with which two tables of an inner join fit on a Hopper SM (227 KiB of shared memory) while pairs are counted.
-std::uint32_t usual_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 8192 : 4608; }
 // The most rows that fit, with values of at most 4 bytes. A build side this short saves the longer side a pass.
 std::uint32_t most_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 14336 : 10240; }
 
@@ -31,19 +29,9 @@ std::uint32_t fitting(std::uint32_t rows, const HashedSides& sides, std::uint64_
   return rows;
 }
 
-HashSide slice(const HashSide& side, std::uint64_t first, std::uint64_t rows) {
-  HashSide part = side;
-  const auto of = [&](const MemoryView& column, int width) {
-    const auto bytes = static_cast<std::uint64_t>(width);
-    return column.bytes == 0 ? column : column.slice(first * bytes, rows * bytes);
-  };
-  part.keys = of(side.keys, static_cast<int>(side.width()));
-  part.values = of(side.values, side.value_type.bytes);
-  part.first_row += first;
-  return part;
-}
-
 }  // namespace
+
+std::uint32_t usual_table_rows(KeyWidth width) { return width == KeyWidth::k32 ? 8192 : 4608; }
 
 HashLayout layout_hash_join(const HashedSides& sides, std::size_t gpus, std::uint64_t block_bytes) {
   const auto [build, build_rows, probe_rows, build_emits, table_rows] = sides;
@@ -227,7 +215,7 @@ void HashParts::divide_batch(Side& side, std::size_t gpu, std::uint64_t number) 
   batch.first = piece.count * number / side.batches;
   batch.rows = piece.count * (number + 1) / side.batches - batch.first;
   if (verify_) batch.checksum = allocate(gpu, 8);
-  const HashPass pass{slice(piece.rows, batch.first, batch.rows), side.input.value, {}, {}, 1, batch.rows, shift, bits};
+  const HashPass pass{piece.rows.slice(batch.first, batch.rows), side.input.value, {}, {}, 1, batch.rows, shift, bits};
   batch.begin = run_pass(gpu, pass, piece.moved.slice(batch.first, batch.rows), batch.checksum);
   if (exchanges()) batch.divided = runtime_.record(streams_[gpu]);
   piece.batches.push_back(std::move(batch));

@@ -30,6 +30,8 @@ struct HashedSides {
   bool build_emits = false;      ///< build rows are emitted by themselves, so they are not replicated
   std::uint32_t table_rows = 0;  ///< at most; 0: chosen by the shared memory of a thread block
 };
+/// Rows with which two tables of an inner join fit on a Hopper SM (227 KiB of shared memory) while pairs are counted.
+std::uint32_t usual_table_rows(KeyWidth width);
 /// @param block_bytes  shared memory that a thread block can use; at least least_hash_block_bytes.
 HashLayout layout_hash_join(const HashedSides& sides, std::size_t gpus, std::uint64_t block_bytes);
 

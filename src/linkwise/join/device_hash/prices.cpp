@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <string>
 
-#include "linkwise/primitives/join_table.hpp"
-
 namespace linkwise {
 namespace {
 
-// Seconds of a step over so many records, which does not include its start-up.
+// What launching, allocating and waiting take beside the kernels, measured on an H200: of a join with one table, of
+// asking for the range of its keys, of a partitioned join, and of its second step, in which rows are written.
+constexpr double one_table = 80e-6, asking = 60e-6, partitioned = 150e-6, writing = 150e-6;
+constexpr double crowded_block = 1.9;   // relative time of blocks whose table leaves no room for a second block
+constexpr double written_share = 0.75;  // of a partition's time per byte, where rows are written in order
+
+// Seconds of a step over so many records, without its start-up.
 double seconds_of(const Machine& machine, const std::string& name, double records, double bytes) {
   constexpr double usual_ps_per_byte = 0.6;  // of an H200, for a model without the rate
   const auto found = machine.gpu.rates.find(name);
@@ -16,7 +20,7 @@ double seconds_of(const Machine& machine, const std::string& name, double record
   return 1e-12 * records * (rate.ps_per_record + rate.ps_per_byte * bytes);
 }
 
-// Seconds in which a GPU receives so many bytes from the others, which all receive as much at once.
+// Seconds in which a GPU receives so many bytes from the others, over its widest link.
 double seconds_to_receive(const Machine& machine, double bytes) {
   double gb_per_s = 0;
   for (const Link& link : machine.links)
@@ -28,32 +32,34 @@ double seconds_to_receive(const Machine& machine, double bytes) {
 
 double seconds_of_partitioned(const Machine& machine, const JoinToPrice& join, const HashLayout& layout) {
   const auto gpus = static_cast<double>(join.gpus), key = static_cast<double>(join.width);
-  const double build = static_cast<double>(join.build_rows), probe = static_cast<double>(join.probe_rows);
-  const double rows = (layout.replicates ? build + probe / gpus : (build + probe) / gpus);
+  const auto build = static_cast<double>(join.build_rows), probe = static_cast<double>(join.probe_rows);
+  const double rows = layout.replicates ? build + probe / gpus : (build + probe) / gpus;
   const double row_bytes = key + static_cast<double>(join.carried_bytes);
   const int passes = (layout.first_bits > 0 ? 1 : 0) + (layout.second_bits > 0 ? 1 : 0);
-  double seconds =
-      passes * (seconds_of(machine, "checksum", rows, key) + seconds_of(machine, "partition", rows, row_bytes));
-  seconds += seconds_of(machine, "partition", rows, key);
-  if (join.written_bytes > 0)
-    seconds += seconds_of(machine, "partition", rows, key + static_cast<double>(join.written_bytes));
+  double seconds = partitioned + passes * (seconds_of(machine, "checksum", rows, key) +
+                                           seconds_of(machine, "partition", rows, row_bytes));
+  const double crowding = passes == 0 && layout.table_rows > usual_table_rows(join.width) ? crowded_block : 1;
+  seconds += crowding * seconds_of(machine, "partition", rows, key);
+  if (join.written_bytes > 0) {
+    const double written = written_share * static_cast<double>(join.written_bytes);
+    seconds += writing + crowding * seconds_of(machine, "partition", rows, key + written);
+  }
   if (join.gpus == 1) return seconds;
-  return seconds +
-         seconds_to_receive(machine, (layout.replicates ? build * row_bytes : rows * row_bytes) * (gpus - 1) / gpus);
+  const double received = (layout.replicates ? build : rows) * row_bytes * (gpus - 1) / gpus;
+  return seconds + seconds_to_receive(machine, received);
 }
 
-double seconds_of_unpartitioned(const Runtime& runtime, const JoinToPrice& join, std::uint64_t table_bytes) {
-  const auto gpus = static_cast<double>(join.gpus);
-  const std::uint64_t probe = join.probe_rows / join.gpus;
-  const double row_bytes = static_cast<double>(join.width) + static_cast<double>(join.written_bytes);
-  double seconds = seconds_to_fill_table(runtime, join.build_rows, table_bytes) +
-                   seconds_of_lookups(runtime, probe, table_bytes, row_bytes);
-  if (join.verify)
-    seconds += seconds_of_lookups(runtime, join.build_rows, table_bytes, static_cast<double>(join.width));
-  if (join.gpus > 1)
-    seconds += seconds_to_receive(
-        runtime.machine(), static_cast<double>(join.build_rows) * static_cast<double>(join.width) * (gpus - 1) / gpus);
-  return seconds;
+double seconds_of_unpartitioned(const Runtime& runtime, const JoinToPrice& join, TableKind kind, std::uint64_t places) {
+  const auto gpus = static_cast<double>(join.gpus), key = static_cast<double>(join.width);
+  const std::uint64_t bytes = JoinTable::bytes(kind, join.width, places);
+  double seconds = one_table + (kind == TableKind::hashed ? 0 : asking) +
+                   seconds_to_fill_table(runtime, join.build_rows, bytes) +
+                   seconds_of_lookups(runtime, kind, join.probe_rows / join.gpus, bytes,
+                                      key + static_cast<double>(join.written_bytes));
+  if (join.verify) seconds += seconds_of_lookups(runtime, kind, join.build_rows, bytes, key);
+  if (join.gpus == 1) return seconds;
+  return seconds +
+         seconds_to_receive(runtime.machine(), static_cast<double>(join.build_rows) * key * (gpus - 1) / gpus);
 }
 
 }  // namespace linkwise

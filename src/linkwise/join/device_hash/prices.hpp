@@ -3,6 +3,7 @@
 
 #include "linkwise/join/device_hash/hash_parts.hpp"
 #include "linkwise/machine/machine.hpp"
+#include "linkwise/primitives/join_table.hpp"
 
 namespace linkwise {
 
@@ -18,7 +19,7 @@ struct JoinToPrice {
 
 /// Seconds of a partitioned hash join whose sides are distributed evenly over the GPUs.
 double seconds_of_partitioned(const Machine& machine, const JoinToPrice& join, const HashLayout& layout);
-/// Seconds of a join with one table on each GPU, of all build rows and so many bytes.
-double seconds_of_unpartitioned(const Runtime& runtime, const JoinToPrice& join, std::uint64_t table_bytes);
+/// Seconds of a join with one table on each GPU, of all build rows, with so many places.
+double seconds_of_unpartitioned(const Runtime& runtime, const JoinToPrice& join, TableKind kind, std::uint64_t places);
 
 }  // namespace linkwise

@@ -15,9 +15,11 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t worth_asking = 1 << 22;  // probe rows from which it pays to ask for the keys' range
-constexpr double surely = 0.9;                   // of another way's price, at which a way is worth trying
-constexpr std::uint64_t spare_rows = 1 << 16;    // that a result's memory may have beside twice its rows
+constexpr std::uint64_t many_rows = 1 << 22;   // of the probe side, whose result is estimated before it has memory
+constexpr double worth_asking = 250e-6;        // seconds that keys without gaps would save, to ask for their range
+constexpr std::uint64_t looked_at = 1 << 18;   // of them, for the estimate
+constexpr std::uint64_t spare_rows = 1 << 16;  // that a result's memory may have beside what its rows take
+constexpr double spare_share = 1.1;            // of the estimated rows, for which there is memory
 const std::string advice = "; join with way hash or sort_merge";
 
 // A kind of table, and the range of the keys unless they are hashed.
@@ -116,16 +118,16 @@ class UnpartitionedJoin : ProbedSides {
     const JoinToPrice join = to_price();
     const double partitioned = seconds_of_partitioned(runtime_.machine(), join, layout());
     const auto seconds = [&](TableKind kind, std::uint64_t places) {
-      return seconds_of_unpartitioned(runtime_, join, JoinTable::bytes(kind, build_.type.key, places));
+      return seconds_of_unpartitioned(runtime_, join, kind, places);
     };
     const double hashed = seconds(TableKind::hashed, JoinTable::slots_for(build_.rows));
-    const double enough = surely * std::min(partitioned, hashed);
-    if (has_integers && probe_.rows >= worth_asking && seconds(kind_by_key(), build_.rows) < enough) {
+    const double other = std::min(partitioned, hashed);
+    if (has_integers && seconds(kind_by_key(), build_.rows) + worth_asking < other) {
       const Choice choice = by_key();
       const std::uint64_t places = JoinTable::places_in(choice.range);
-      if (places != 0 && seconds(choice.kind, places) < enough) choices_.push_back(choice);
+      if (places != 0 && seconds(choice.kind, places) < other) choices_.push_back(choice);
     }
-    if (hashed < surely * partitioned) choices_.push_back({});
+    if (hashed < partitioned) choices_.push_back({});
   }
 
   // A table by key, after asking the GPUs for the range of their keys.
@@ -186,12 +188,40 @@ class UnpartitionedJoin : ProbedSides {
     return were_of_use(std::move(reads));
   }
 
-  // Writes the probe side's rows into memory for one match of each, and again if that is too little or far too much.
+  // The rows that the probe side may make on each GPU: one for each, or as a part of a long side lets expect. Empty if
+  // the tables were of no use.
+  std::vector<std::uint64_t> expected_rows() {
+    std::vector<std::uint64_t> expected;
+    std::vector<ReadBack> reads;
+    for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      OnGpu& gpu = gpus_[g];
+      const std::uint64_t rows = expected.emplace_back(gpu.probe.probe.rows());
+      if (rows < many_rows) continue;
+      TableProbe some = gpu.probe;
+      some.probe = some.probe.slice((rows - looked_at) / 2, looked_at);
+      some.met = {};
+      count_table_matches(runtime_, streams_[g], some, gpu.totals());
+      reads.push_back({streams_[g], gpu.totals(), &gpu.found.totals});
+    }
+    if (reads.empty()) return expected;
+    if (!were_of_use(std::move(reads))) return {};
+    for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      const MatchTotals& found = gpus_[g].found.totals;
+      const std::uint64_t made = rows_of_task(emissions_.probe, looked_at, found.matches, found.matched_rows);
+      const double each = static_cast<double>(made) / static_cast<double>(looked_at);
+      if (expected[g] >= many_rows && (spare_share * each < 1 || each > 1))
+        expected[g] = static_cast<std::uint64_t>(spare_share * each * static_cast<double>(expected[g])) + spare_rows;
+    }
+    return expected;
+  }
+
+  // Writes the probe side's rows into memory for those that are expected, and again if it turns out far too much or
+  // too little.
   bool write(std::vector<RowsOnGpu>& made) {
     runtime_.set_phase("probe");
+    std::vector<std::uint64_t> room = expected_rows();
+    if (room.empty()) return false;
     made.resize(gpus_.size());
-    std::vector<std::uint64_t> room;
-    for (const OnGpu& gpu : gpus_) room.push_back(gpu.probe.probe.rows());
     for (std::vector<bool> fits(gpus_.size()); std::ranges::any_of(fits, std::logical_not{});) {
       std::vector<ReadBack> reads;
       for (std::size_t g = 0; g < gpus_.size(); ++g) {
@@ -206,7 +236,7 @@ class UnpartitionedJoin : ProbedSides {
       if (!were_of_use(std::move(reads))) return false;
       for (std::size_t g = 0; g < gpus_.size(); ++g) {
         const std::uint64_t taken = gpus_[g].found.taken;
-        fits[g] = taken <= room[g] && room[g] <= 2 * taken + spare_rows;
+        fits[g] = taken <= room[g] && room[g] <= 2 * taken + 2 * spare_rows;
         if (!fits[g]) room[g] = taken;
       }
     }

@@ -7,8 +7,7 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr int probes_at_once = 4;  // of a thread, so that their first slots are loaded together
-constexpr std::uint64_t probe_tile = std::uint64_t{probes_at_once} * block_threads;
+constexpr int probes_at_once = 4;         // of a thread, so that their first slots are loaded together
 constexpr std::uint32_t many_steps = 32;  // after which a thread asks whether others have given the table up
 constexpr unsigned lanes = 32, all_lanes = ~0U;
 
@@ -111,15 +110,21 @@ __global__ void __launch_bounds__(block_threads) check_table_kernel(const RawJoi
   add_in_warp(missing, &table.state->missing);
 }
 
+/// Short keys leave registers for more.
+template <typename Key>
+constexpr int counts_at_once = sizeof(Key) == 4 ? 2 * probes_at_once : probes_at_once;
+
 // A thread's probe rows of a tile, each with its first match.
-template <typename Key, TableKind kind>
+template <typename Key, TableKind kind, int probes_at_once>
 struct ProbedRows {
+  static constexpr std::uint64_t tile = std::uint64_t{probes_at_once} * block_threads;
+
   std::uint64_t first;  // row, the others being block_threads apart
   Key sought[probes_at_once];
   TableCursor<Key> cursor[probes_at_once];
 
-  __device__ __forceinline__ ProbedRows(const RawTableProbe& probe, const RawJoinTable& table, std::uint64_t tile)
-      : first(tile + threadIdx.x) {
+  __device__ __forceinline__ ProbedRows(const RawTableProbe& probe, const RawJoinTable& table, std::uint64_t number)
+      : first(number * tile + threadIdx.x) {
     Lookup<Key, kind> lookup[probes_at_once];
 #pragma unroll
     for (int j = 0; j < probes_at_once; ++j)
@@ -167,10 +172,11 @@ __global__ void __launch_bounds__(block_threads) count_table_kernel(const RawTab
   const RawJoinTable table = of_kind<kind>(probe.table);
   const bool once = takes_one(probe, table);
   MatchTotals mine;
-  for (std::uint64_t tile = blockIdx.x * probe_tile; tile < probe.probe.count; tile += gridDim.x * probe_tile) {
-    const ProbedRows<Key, kind> rows(probe, table, tile);
+  using Rows = ProbedRows<Key, kind, counts_at_once<Key>>;
+  for (std::uint64_t tile = blockIdx.x; tile * Rows::tile < probe.probe.count; tile += gridDim.x) {
+    const Rows rows(probe, table, tile);
 #pragma unroll
-    for (int j = 0; j < probes_at_once; ++j) {
+    for (int j = 0; j < counts_at_once<Key>; ++j) {
       const std::uint64_t matches =
           for_matches(table, rows.sought[j], rows.cursor[j], once, [&](std::uint32_t build_row) {
             if (probe.met != nullptr) probe.met[build_row] = 1;
@@ -214,7 +220,7 @@ __global__ void __launch_bounds__(block_threads)
   const RawJoinTable table = of_kind<kind>(probe.table);
   const bool once = takes_one(probe, table);
   const bool writes_pairs = probe.emission == Emission::pairs || probe.emission == Emission::pairs_or_one;
-  const ProbedRows<Key, kind> probed(probe, table, blockIdx.x * probe_tile);
+  const ProbedRows<Key, kind, probes_at_once> probed(probe, table, blockIdx.x);
   unsigned emitted[probes_at_once], of_thread = 0;
 #pragma unroll
   for (int j = 0; j < probes_at_once; ++j) {
@@ -239,8 +245,8 @@ __global__ void __launch_bounds__(block_threads)
       at += __popc(votes);
       if (!writes) continue;
       if (place < rows.capacity) {
-        rows.probe.set(place, probe.probe.value(probed.row(j)));
-        rows.build.set(place, writes_pairs && cursor.has_row() ? table.build.value(cursor.row) : ~std::uint64_t{0});
+        put(rows.probe, place, probe.probe.value(probed.row(j)));
+        put(rows.build, place, writes_pairs && cursor.has_row() ? table.build.value(cursor.row) : ~std::uint64_t{0});
       }
       if (written + 1 < emitted[j]) cursor.next(table, probed.sought[j]);
     }
@@ -274,7 +280,8 @@ void clear_met(cudaStream_t stream, const RawTableProbe& probe) {
 }
 
 unsigned tiles_of(const RawTableProbe& probe) {
-  return static_cast<unsigned>((probe.probe.count + probe_tile - 1) / probe_tile);
+  constexpr std::uint64_t tile = std::uint64_t{probes_at_once} * block_threads;
+  return static_cast<unsigned>((probe.probe.count + tile - 1) / tile);
 }
 
 }  // namespace
@@ -324,7 +331,7 @@ void count_table_matches(cudaStream_t stream, const RawTableProbe& probe, MatchT
   check(cudaMemsetAsync(totals, 0, sizeof *totals, stream), "clear the totals");
   clear_met(stream, probe);
   if (probe.probe.count == 0) return;
-  const unsigned blocks = std::min(tiles_of(probe), grid_for(probe.probe.count));
+  const unsigned blocks = std::min(tiles_of(probe), grid_for(probe.probe.count));  // which go on to further tiles
   with_table(probe.table, [&](auto key, auto kind) {
     count_table_kernel<typename decltype(key)::type, decltype(kind)::value>
         <<<blocks, block_threads, 0, stream>>>(probe, totals);

@@ -11,6 +11,11 @@ using Counter = unsigned long long;  // the 64-bit type that atomics take
 
 __global__ void clear_range_kernel(CodeRange* range) { *range = {}; }
 
+__device__ void widen(CodeRange& range, const CodeRange& by) {
+  atomicMin(reinterpret_cast<Counter*>(&range.least), static_cast<Counter>(by.least));
+  atomicMax(reinterpret_cast<Counter*>(&range.greatest), static_cast<Counter>(by.greatest));
+}
+
 __global__ void find_range_kernel(IntegerType type, const void* column, std::uint64_t count, CodeRange* range) {
   CodeRange mine;
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
@@ -22,9 +27,12 @@ __global__ void find_range_kernel(IntegerType type, const void* column, std::uin
                         greatest = __shfl_down_sync(~0U, mine.greatest, offset);
     mine = {min(mine.least, least), max(mine.greatest, greatest)};
   }
-  if (threadIdx.x % 32 != 0) return;
-  atomicMin(reinterpret_cast<Counter*>(&range->least), static_cast<Counter>(mine.least));
-  atomicMax(reinterpret_cast<Counter*>(&range->greatest), static_cast<Counter>(mine.greatest));
+  __shared__ CodeRange of_block;  // so that few threads meet at the range itself
+  if (threadIdx.x == 0) of_block = {};
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) widen(of_block, mine);
+  __syncthreads();
+  if (threadIdx.x == 0) widen(*range, of_block);
 }
 
 template <typename Key>
