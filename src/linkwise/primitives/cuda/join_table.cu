@@ -213,6 +213,13 @@ __device__ __forceinline__ std::uint64_t take_places(unsigned of_thread, std::ui
   return first + of_warp[warp];
 }
 
+/// Writes a value that is not read again, so that the table keeps the caches.
+__device__ __forceinline__ void put(const RawHashColumn& column, std::uint64_t row, std::uint64_t value) {
+  if (column.to == nullptr) return;
+  if (column.bytes == 4) __stcs(static_cast<std::uint32_t*>(column.to) + row, static_cast<std::uint32_t>(value));
+  else __stcs(static_cast<std::uint64_t*>(column.to) + row, value);
+}
+
 template <typename Key, TableKind kind>
 __global__ void __launch_bounds__(block_threads)
     write_table_kernel(const RawTableProbe probe, const RawTableRows rows) {
