@@ -15,11 +15,10 @@ namespace {
 // at more than one slot.
 constexpr double h200_gb_per_s = 2050;
 constexpr double near_bytes = 128 << 10;
-struct LookupRates {
-  double near, cached, far;
+struct TableRates {
+  double near, cached, far, cached_entry, far_entry;
 };
-constexpr LookupRates by_hash{3.2, 12, 27}, by_key{0.5, 8, 24};
-constexpr double cached_entry = 20, far_entry = 80;
+constexpr TableRates by_hash{3.2, 12, 27, 20, 80}, by_key{0.5, 8, 24, 10, 40};
 constexpr double kept_share = 0.75;  // of the GPU's cache, which the table shares with what streams through
 
 RawJoinTable raw(const JoinTable& table) {
@@ -114,16 +113,17 @@ JoinTable JoinTable::by_key(const HashSide& build, TableKind kind, CodeRange ran
   return {kind, build, places_in(range), range.least ^ (is_signed ? std::uint64_t{1} << 63 : 0), {}, {}};
 }
 
-double seconds_to_fill_table(const Runtime& runtime, std::uint64_t rows, std::uint64_t table_bytes) {
+double seconds_to_fill_table(const Runtime& runtime, TableKind kind, std::uint64_t rows, std::uint64_t table_bytes) {
   const auto bytes = static_cast<double>(table_bytes);
-  const double cached = cached_share(runtime, bytes), entry = cached * cached_entry + (1 - cached) * far_entry;
+  const TableRates& rates = kind == TableKind::hashed ? by_hash : by_key;
+  const double entry = std::lerp(rates.far_entry, rates.cached_entry, cached_share(runtime, bytes));
   return seconds_of_bytes(runtime, bytes) + seconds_of_accesses(runtime, rows, entry);
 }
 
 double seconds_of_lookups(const Runtime& runtime, TableKind kind, std::uint64_t rows, std::uint64_t table_bytes,
                           double row_bytes) {
   const auto bytes = static_cast<double>(table_bytes);
-  const LookupRates& rates = kind == TableKind::hashed ? by_hash : by_key;
+  const TableRates& rates = kind == TableKind::hashed ? by_hash : by_key;
   const double filled =
       std::log2(std::max(bytes, near_bytes) / near_bytes) / std::log2(cache_for_table(runtime) / near_bytes);
   const double in_cache = std::lerp(rates.near, rates.cached, std::min(filled, 1.0));
@@ -138,7 +138,7 @@ void fill_join_table(Runtime& runtime, Stream stream, const JoinTable& table) {
                   {"fill table",
                    without_empty({table.build.keys}),
                    {table.entries, table.state},
-                   lasting(seconds_to_fill_table(runtime, table.build.rows(), table.entries.bytes)),
+                   lasting(seconds_to_fill_table(runtime, table.kind, table.build.rows(), table.entries.bytes)),
                    [&kernels, raw_table = raw(table)](void* native) { kernels.fill_join_table(native, raw_table); }});
 }
 

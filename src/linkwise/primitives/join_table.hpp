@@ -36,7 +36,7 @@ void fill_join_table(Runtime& runtime, Stream stream, const JoinTable& table);
 void check_join_table(Runtime& runtime, Stream stream, const JoinTable& table);
 
 /// What the steps take by the machine model, whose rates for random accesses are an H200's, scaled by the memory's.
-double seconds_to_fill_table(const Runtime& runtime, std::uint64_t rows, std::uint64_t table_bytes);
+double seconds_to_fill_table(const Runtime& runtime, TableKind kind, std::uint64_t rows, std::uint64_t table_bytes);
 /// Lookups of which each also reads and writes so many bytes of columns.
 double seconds_of_lookups(const Runtime& runtime, TableKind kind, std::uint64_t rows, std::uint64_t table_bytes,
                           double row_bytes);

@@ -53,7 +53,7 @@ double seconds_of_unpartitioned(const Runtime& runtime, const JoinToPrice& join,
   const auto gpus = static_cast<double>(join.gpus), key = static_cast<double>(join.width);
   const std::uint64_t bytes = JoinTable::bytes(kind, join.width, places);
   double seconds = one_table + (kind == TableKind::hashed ? 0 : asking) +
-                   seconds_to_fill_table(runtime, join.build_rows, bytes) +
+                   seconds_to_fill_table(runtime, kind, join.build_rows, bytes) +
                    seconds_of_lookups(runtime, kind, join.probe_rows / join.gpus, bytes,
                                       key + static_cast<double>(join.written_bytes));
   if (join.verify) seconds += seconds_of_lookups(runtime, kind, join.build_rows, bytes, key);

@@ -7,7 +7,10 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr int probes_at_once = 4;         // of a thread, so that their first slots are loaded together
+constexpr int probes_at_once = 4;  // of a thread, so that their first slots are loaded together
+constexpr std::uint64_t probe_tile = std::uint64_t{probes_at_once} * block_threads;
+constexpr int counting_blocks = 6;        // at once on a multiprocessor: few registers, to hide the latency of lookups
+constexpr unsigned counted_tiles = 32;    // by a block of a long side, whose totals then meet those of few others
 constexpr std::uint32_t many_steps = 32;  // after which a thread asks whether others have given the table up
 constexpr unsigned lanes = 32, all_lanes = ~0U;
 
@@ -110,21 +113,15 @@ __global__ void __launch_bounds__(block_threads) check_table_kernel(const RawJoi
   add_in_warp(missing, &table.state->missing);
 }
 
-/// Short keys leave registers for more.
-template <typename Key>
-constexpr int counts_at_once = sizeof(Key) == 4 ? 2 * probes_at_once : probes_at_once;
-
 // A thread's probe rows of a tile, each with its first match.
-template <typename Key, TableKind kind, int probes_at_once>
+template <typename Key, TableKind kind>
 struct ProbedRows {
-  static constexpr std::uint64_t tile = std::uint64_t{probes_at_once} * block_threads;
-
   std::uint64_t first;  // row, the others being block_threads apart
   Key sought[probes_at_once];
   TableCursor<Key> cursor[probes_at_once];
 
   __device__ __forceinline__ ProbedRows(const RawTableProbe& probe, const RawJoinTable& table, std::uint64_t number)
-      : first(number * tile + threadIdx.x) {
+      : first(number * probe_tile + threadIdx.x) {
     Lookup<Key, kind> lookup[probes_at_once];
 #pragma unroll
     for (int j = 0; j < probes_at_once; ++j)
@@ -167,16 +164,16 @@ __device__ __forceinline__ bool takes_one(const RawTableProbe& probe, const RawJ
 }
 
 template <typename Key, TableKind kind>
-__global__ void __launch_bounds__(block_threads) count_table_kernel(const RawTableProbe probe, MatchTotals* totals) {
+__global__ void __launch_bounds__(block_threads, counting_blocks)
+    count_table_kernel(const RawTableProbe probe, MatchTotals* totals) {
   if (!probe.is_usable()) return;
   const RawJoinTable table = of_kind<kind>(probe.table);
   const bool once = takes_one(probe, table);
   MatchTotals mine;
-  using Rows = ProbedRows<Key, kind, counts_at_once<Key>>;
-  for (std::uint64_t tile = blockIdx.x; tile * Rows::tile < probe.probe.count; tile += gridDim.x) {
-    const Rows rows(probe, table, tile);
+  for (std::uint64_t tile = blockIdx.x; tile * probe_tile < probe.probe.count; tile += gridDim.x) {
+    const ProbedRows<Key, kind> rows(probe, table, tile);
 #pragma unroll
-    for (int j = 0; j < counts_at_once<Key>; ++j) {
+    for (int j = 0; j < probes_at_once; ++j) {
       const std::uint64_t matches =
           for_matches(table, rows.sought[j], rows.cursor[j], once, [&](std::uint32_t build_row) {
             if (probe.met != nullptr) probe.met[build_row] = 1;
@@ -227,7 +224,7 @@ __global__ void __launch_bounds__(block_threads)
   const RawJoinTable table = of_kind<kind>(probe.table);
   const bool once = takes_one(probe, table);
   const bool writes_pairs = probe.emission == Emission::pairs || probe.emission == Emission::pairs_or_one;
-  const ProbedRows<Key, kind, probes_at_once> probed(probe, table, blockIdx.x);
+  const ProbedRows<Key, kind> probed(probe, table, blockIdx.x);
   unsigned emitted[probes_at_once], of_thread = 0;
 #pragma unroll
   for (int j = 0; j < probes_at_once; ++j) {
@@ -287,8 +284,7 @@ void clear_met(cudaStream_t stream, const RawTableProbe& probe) {
 }
 
 unsigned tiles_of(const RawTableProbe& probe) {
-  constexpr std::uint64_t tile = std::uint64_t{probes_at_once} * block_threads;
-  return static_cast<unsigned>((probe.probe.count + tile - 1) / tile);
+  return static_cast<unsigned>((probe.probe.count + probe_tile - 1) / probe_tile);
 }
 
 }  // namespace
@@ -338,7 +334,8 @@ void count_table_matches(cudaStream_t stream, const RawTableProbe& probe, MatchT
   check(cudaMemsetAsync(totals, 0, sizeof *totals, stream), "clear the totals");
   clear_met(stream, probe);
   if (probe.probe.count == 0) return;
-  const unsigned blocks = std::min(tiles_of(probe), grid_for(probe.probe.count));  // which go on to further tiles
+  const unsigned tiles = tiles_of(probe);
+  const unsigned blocks = std::max(std::min(tiles, grid_for(probe.probe.count)), tiles / counted_tiles);
   with_table(probe.table, [&](auto key, auto kind) {
     count_table_kernel<typename decltype(key)::type, decltype(kind)::value>
         <<<blocks, block_threads, 0, stream>>>(probe, totals);
