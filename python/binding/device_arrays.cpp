@@ -133,6 +133,13 @@ void bind_device_arrays(nb::module_& m) {
                           "A one-dimensional array on a GPU, for any library that supports DLPack or the CUDA array "
                           "interface. A consumer's stream is ordered after the work that produced the array.")
       .def("__len__", &DeviceArray::size)
+      .def_prop_ro(
+          "shape", [](const DeviceArray& self) { return nb::make_tuple(self.size()); },
+          nb::sig("def shape(self) -> tuple[int]"))
+      .def_prop_ro(
+          "dtype",
+          [](const DeviceArray& self) { return nb::module_::import_("numpy").attr("dtype")(type_string(self.type)); },
+          nb::sig("def dtype(self) -> numpy.dtype[typing.Any]"))
       .def_prop_ro("gpu", [](const DeviceArray& self) { return self.view.place.index; })
       .def_prop_ro("nbytes", [](const DeviceArray& self) { return self.view.bytes; })
       .def_prop_ro("view", [](const DeviceArray& self) { return self.view; })

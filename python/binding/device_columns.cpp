@@ -48,6 +48,43 @@ std::vector<DeviceArray> bring(const nb::object& runtime_object, const std::vect
   return arrays_of(runtime_object, std::move(parts), column.dtype());
 }
 
+// Views of other software's arrays, one on each GPU. Work that comes later waits for what is queued on the streams.
+std::vector<DeviceArray> lend(const nb::object& runtime_object, const std::vector<int>& gpus,
+                              const std::vector<nb::ndarray<nb::ndim<1>>>& arrays,
+                              const std::vector<std::optional<std::int64_t>>& streams) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  if (arrays.size() != gpus.size() || streams.size() != gpus.size())
+    throw UsageError("there must be an array, and its stream, for each GPU");
+  std::vector<DeviceArray> lent;
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    const nb::ndarray<nb::ndim<1>>& array = arrays[g];
+    if (array.size() > 1 && array.stride(0) != 1) throw UsageError("the arrays on the GPUs must be contiguous");
+    const bool on_gpu = array.device_type() == nb::device::cuda::value;
+    if (on_gpu == runtime.simulated() || (on_gpu && array.device_id() != gpus[g]))
+      throw UsageError("an array does not lie on the GPU that it is said to be on");
+    const Place place = Place::gpu(gpus[g]);
+    const Stream stream = runtime.stream(place, "compute");
+    runtime.wait(stream, runtime.record(runtime.foreign_stream(place, native_stream(streams[g].value_or(0)))));
+    const MemoryView view{place, static_cast<std::byte*>(array.data()), array.nbytes(), 0, false};
+    auto memory = std::make_shared<PartMemory>(nb::make_tuple(runtime_object, nb::cast(array)), runtime, gpus[g],
+                                               Buffer(), runtime.share(runtime.record(stream)), std::vector<void*>());
+    lent.push_back({std::move(memory), view, array.dtype()});
+  }
+  return lent;
+}
+
+std::vector<DeviceArray> number(const nb::object& runtime_object, const std::vector<int>& gpus,
+                                const std::vector<std::uint64_t>& rows) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  if (rows.size() != gpus.size()) throw UsageError("there must be a number of rows for each GPU");
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = number_rows(runtime, gpus, rows, sizeof(std::uint32_t));
+  }
+  return arrays_of(runtime_object, std::move(parts), nb::dtype<std::uint32_t>());
+}
+
 void require_same(const DeviceArray& array, const DeviceArray& first, const Runtime& runtime) {
   if (array.type != first.type) throw UsageError("the arrays differ in type");
   if (&array.memory->runtime() != &runtime) throw UsageError("an array lies on the GPUs of another runtime");
@@ -178,6 +215,10 @@ std::vector<nb::object> fetch(const nb::object& runtime_object, const Columns& c
 void bind_device_columns(nb::module_& m) {
   m.def("bring_column", &bring, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
         "Copies a host column to the GPUs, an equal share to each.");
+  m.def("lend_arrays", &lend, nb::arg("runtime"), nb::arg("gpus"), nb::arg("arrays").noconvert(), nb::arg("streams"),
+        "Arrays on GPUs of other software (NumPy arrays if the machine is simulated) as ours, without a copy.");
+  m.def("number_rows", &number, nb::arg("runtime"), nb::arg("gpus"), nb::arg("rows"),
+        "The numbers of all rows, of 4 bytes, with so many on each GPU.");
   m.def("take_rows", &take_from_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("numbers"),
         "Elements of a column on the GPUs, by their row numbers in the whole; each on the GPU of its number.");
   m.def("take_rows_from_host", &take_from_host, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),

@@ -19,6 +19,7 @@ from linkwise.joining.api import join as join
 from linkwise.joining.api import join_count as join_count
 from linkwise.joining.api import join_indices as join_indices
 from linkwise.joining.api import join_ranges as join_ranges
+from linkwise.joining.device.gpu_table import GpuTable as GpuTable
 from linkwise.joining.report import JoinReport as JoinReport
 from linkwise.machines.catalog import described_machines as described_machines
 from linkwise.machines.catalog import load_machine as load_machine

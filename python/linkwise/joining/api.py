@@ -7,7 +7,7 @@ in one pass. Rows are gathered on the GPUs or the host's cores.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack, cast
 
@@ -20,6 +20,7 @@ from linkwise.columns.sort_keys import listed
 from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of, native_of
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device.device_join import GpuJoin, arrays_on_gpus
+from linkwise.joining.device.gpu_table import joined_columns
 from linkwise.joining.join_check import check_join
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate, check_order, matches_of_keys, sides_of
 from linkwise.joining.tables import TableJoin, check_how, key_pairs
@@ -54,7 +55,8 @@ def join(
     ----------
     left, right
         Tables of PyArrow, Polars, pandas or Narwhals, or any object with Arrow's PyCapsule interface. Never changed.
-        Two pandas frames may have columns of any type, Python objects included; the result has a fresh index.
+        Two pandas frames may have columns of any type, Python objects included; the result has a fresh index. Or two
+        dictionaries of columns that lie on the GPUs (see ``GpuTable``), whose rows stay there.
     on, left_on, right_on
         The columns whose values must be equal, by one name or by a name for each side. Their types may differ in
         width, unit or layout. Columns named by ``on`` appear once in the result.
@@ -84,6 +86,11 @@ def join(
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
+    if isinstance(left, Mapping) or isinstance(right, Mapping):
+        if (nulls_equal, validate, presorted) != (False, "m:m", False):
+            raise UsageError("of dictionaries of columns on GPUs, join takes on=, how=, suffix= and order=")
+        columns = cast(Any, left), right
+        return cast(Relation, joined_columns(*columns, options, on, left_on, right_on, how, suffix, order))
     (left, as_given), (right, _) = native_of(left), native_of(right)
     labels = labels_of(right) | labels_of(left)
     named = [_named(columns, labels) for columns in (on, left_on, right_on)]

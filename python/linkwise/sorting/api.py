@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, cast
 
@@ -21,6 +21,7 @@ from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.check import check_in_order, check_rows_in_order
 from linkwise.sorting.device_sort import GpuSort
+from linkwise.sorting.device_tables import sort_columns
 from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
 from linkwise.sorting.tables import order_of_table, sort_table
@@ -42,6 +43,10 @@ def sort_values(
     selection: Selection = EVERYTHING,
 ) -> tuple[Values, SortReport | None]:
     """Sort anything that can be sorted. For arrays on GPUs, a report waits until all is done, so it is optional."""
+    if isinstance(values, Mapping):
+        if (nulls, out, payload, donate, selection, options.plan) != ("last", None, None, False, EVERYTHING, None):
+            raise UsageError("of a dictionary of columns on GPUs, sort takes by= and descending= alone")
+        return cast(Values, sort_columns(values, options, by, descending)), None
     arrays = list_of_arrays(values) or single_array(values)
     if arrays is not None:
         if by is not None or out is not None or not selection.is_everything:
@@ -145,7 +150,8 @@ def sort(
         reader; a pandas, Polars or Narwhals frame or series; any object with Arrow's PyCapsule interface (a PyArrow
         object comes back) or DLPack. Keys may be bool, integers, floats, decimals, dates, times, timestamps,
         durations, strings, bytes of fixed or variable length, and dictionaries of these; other columns may have any
-        type. Or a list of arrays of torch, CuPy or another DLPack library, one for each GPU: ``docs/gpu-arrays.md``.
+        type. Or what lies on the GPUs (``docs/gpu-arrays.md``): an array of torch, CuPy or another DLPack library, a
+        list with one for each GPU, or a dictionary of such columns (see ``GpuTable``).
     by
         The column or columns to sort a table by, the most significant first.
     descending, nulls

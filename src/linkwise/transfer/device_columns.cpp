@@ -8,6 +8,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/packing.hpp"
+#include "linkwise/primitives/primitives.hpp"
 #include "linkwise/transfer/column_share.hpp"
 
 namespace linkwise {
@@ -78,6 +79,17 @@ std::vector<ColumnPart> bring_column(Runtime& runtime, std::span<const int> gpus
         runtime.copy(stream, to, host_view(column.data, share(g).begin * width, to.bytes, column.pageable));
       },
       {host_view(column.data, 0, column.count * width, column.pageable)});
+}
+
+std::vector<ColumnPart> number_rows(Runtime& runtime, std::span<const int> gpus, std::span<const std::uint64_t> rows,
+                                    int number_bytes) {
+  std::uint64_t first = 0;
+  return make_parts(
+      runtime, gpus, [&](std::size_t g) { return rows[g] * static_cast<std::uint64_t>(number_bytes); },
+      [&](std::size_t g, Stream stream, const MemoryView& to) {
+        iota(runtime, stream, to_value_width(number_bytes), to, first);
+        first += rows[g];
+      });
 }
 
 std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, int element_bytes,

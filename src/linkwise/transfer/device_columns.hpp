@@ -32,6 +32,11 @@ struct HostColumn {
 /// Copies a column to the GPUs, an equal share to each. Blocks until it is there. @throws OutOfMemoryError.
 std::vector<ColumnPart> bring_column(Runtime& runtime, std::span<const int> gpus, const HostColumn& column);
 
+/// The numbers of all rows, of 4 or 8 bytes, with so many rows on each GPU. Blocks until they are there.
+/// @throws OutOfMemoryError.
+std::vector<ColumnPart> number_rows(Runtime& runtime, std::span<const int> gpus, std::span<const std::uint64_t> rows,
+                                    int number_bytes);
+
 /// Gathers elements by their row numbers in the whole column. `numbers` is the gather map, in one part per GPU, and
 /// each GPU makes the elements of its part. `column` likewise has one part per GPU, or is one view of pinned host
 /// memory. A number with all bits set gives an element with all bits set. Blocks until the elements are ready.

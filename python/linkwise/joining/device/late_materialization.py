@@ -12,8 +12,8 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
-from linkwise.joining.device.device_columns import GpuColumns, Parts
 from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.device_columns import GpuColumns, Parts
 
 _WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many of its rows is wanted
 
@@ -23,6 +23,7 @@ class RowNumbers:
 
     def __init__(self, gpus: GpuColumns, host: Rows | None, on_gpus: Parts | None = None) -> None:
         self._gpus, self._host, self.on_gpus = gpus, host, on_gpus
+        self._last: tuple[Parts, Parts] | None = None  # positions, and the numbers there
 
     @property
     def host(self) -> Rows:
@@ -53,6 +54,14 @@ class RowNumbers:
         if self.on_gpus is None:
             self.on_gpus = self._gpus.bring(self.host)
         return self.on_gpus
+
+    def taken(self, places: Parts | None) -> Parts:
+        """The numbers on the GPUs, or those at these positions, which are kept: every column asks for the same."""
+        if places is None:
+            return self.brought()
+        if self._last is None or self._last[0] is not places:
+            self._last = places, self._gpus.take(self.brought(), places)
+        return self._last[1]
 
     def __len__(self) -> int:
         return len(self._host) if self._host is not None else sum(map(len, self.on_gpus or []))
@@ -163,5 +172,24 @@ class Joined(Relation):
         of_side = self._rows[number]
         if rows is None and of_side.on_gpus is None:
             return None
-        numbers = of_side.brought()
-        return self._sides[number].on_gpus(name, gpus, numbers if rows is None else gpus.take(numbers, rows))
+        return self._sides[number].on_gpus(name, gpus, of_side.taken(rows))
+
+
+class Taken(Relation):
+    """Some rows of a relation, in any order."""
+
+    def __init__(self, relation: Relation, rows: RowNumbers) -> None:
+        super().__init__(relation.names, len(rows))
+        self._relation, self._rows = relation, rows
+
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
+        """See ``Relation``."""
+        yield from self._relation.pieces(names, self._rows if rows is None else self._rows.at(rows))
+
+    def type_of(self, name: str) -> pa.DataType:
+        """See ``Relation``."""
+        return self._relation.type_of(name)
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        return self._relation.on_gpus(name, gpus, self._rows.taken(rows))

@@ -13,11 +13,12 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import one_array
 from linkwise.exceptions import FallbackWarning, warn_caller
-from linkwise.joining.device.device_columns import GpuColumns, Parts
+from linkwise.joining.device.device_columns import JoinableColumns
 from linkwise.joining.device.late_materialization import Joined, Relation, RowNumbers, Stored
 from linkwise.joining.host_join import leaves_to_gpus, without_gpus
 from linkwise.joining.matching import matches_of_keys
 from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.device_columns import Parts
 
 SORTING_PHASES = ("encode", "sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
 """Phases of a join's report that count as sorting. Of the others, ``probe`` finds matches, and the rest make rows."""
@@ -52,7 +53,7 @@ class Joiner:
     """
 
     def __init__(self, execution: ExecutionOptions) -> None:
-        self._execution, self._gpus = execution, GpuColumns(execution)
+        self._execution, self._gpus = execution, JoinableColumns(execution)
         self.shares = Shares()
 
     def join(self, left: pa.Table | Relation, right: pa.Table | Relation, *on: tuple[str, str]) -> Joined:

@@ -1,0 +1,104 @@
+"""Columns of numbers that stay on the GPUs between steps: copied in or lent, sorted, and gathered from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+from linkwise import _core
+from linkwise._typing import Array
+from linkwise.planning.constraints import resident_plan
+from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
+from linkwise.runtime.session import open_session
+
+Parts = list[_core.DeviceArray]
+"""A column as one array for each GPU, in the order of its rows."""
+
+MOST_ROWS = (1 << 32) - 1
+"""That 4-byte row numbers can address."""
+
+
+class _Simulated:
+    """The runtime of a described machine, which owns what lies on its simulated GPUs."""
+
+    def __init__(self) -> None:
+        self.runtime: _core.Runtime | None = None
+        self.lock = RLock()  # one thread at a time may use it
+
+
+_simulated: WeakValueDictionary[Any, _Simulated] = WeakValueDictionary()
+
+
+class GpuColumns:
+    """Operations on columns on the GPUs that a call's options select.
+
+    Every method raises ``OutOfMemoryError`` if a GPU has not enough memory. On a described machine, columns of several
+    objects go together if these are ``shared`` and exist at the same time.
+    """
+
+    def __init__(self, execution: ExecutionOptions, *, shared: bool = False) -> None:
+        self.execution = execution
+        self._described = _simulated.setdefault(execution.machine, _Simulated()) if shared else _Simulated()
+
+    @property
+    def gpus(self) -> Any:
+        """The GPUs that the options name."""
+        return self.execution.gpus
+
+    @contextmanager
+    def session(self) -> Iterator[tuple[_core.Runtime, list[int]]]:
+        """The runtime that has the columns, and their GPUs, for this thread alone."""
+        with self._described.lock:
+            runtime = self._described.runtime
+            if runtime is not None:
+                yield runtime, gpus_of(runtime.machine, self.execution.gpus)
+                return
+            with open_session(self.execution.machine) as runtime:
+                if runtime.simulated:
+                    self._described.runtime = runtime
+                runtime.set_memory_limit(memory_limit_of(self.execution, runtime.machine))
+                yield runtime, gpus_of(runtime.machine, self.execution.gpus)
+
+    def bring(self, column: Array) -> Parts:
+        """Copy a column from host memory to the GPUs, an equal share to each."""
+        with self.session() as (runtime, gpus):
+            return _core.bring_column(runtime, gpus, column)
+
+    def lend(self, arrays: Sequence[Any], streams: Sequence[int | None]) -> Parts:
+        """Take other libraries' arrays, one on each GPU, as a column, without a copy."""
+        with self.session() as (runtime, gpus):
+            return _core.lend_arrays(runtime, gpus, list(arrays), list(streams))
+
+    def order(self, keys: Sequence[Parts], descending: Sequence[bool]) -> Parts:
+        """The row numbers that sort columns by these keys, the most significant first. Stable.
+
+        Sorts by one key after the other, the least significant first, as a radix sort does with digits.
+        """
+        with self.session() as (runtime, gpus):
+            plan = resident_plan(self.execution, gpus)
+            numbers = _core.number_rows(runtime, gpus, [len(part) for part in keys[0]])
+            for number, (key, falls) in enumerate(reversed(list(zip(keys, descending, strict=True)))):
+                column = key if number == 0 else _core.take_rows(runtime, gpus, key, numbers)
+                options = _core.SortOptions(falls, self.execution.verify)
+                arrays, carried = cast(list[Any], column), cast(list[Any], numbers)
+                parts = _core.sort_device(runtime, plan, arrays, carried, [None] * len(gpus), False, options)
+                numbers = [cast(_core.DeviceArray, carried) for _, carried in parts]
+            return numbers
+
+    def take(self, column: Parts, rows: Parts) -> Parts:
+        """Gather elements of a column by row number; each result lies on the GPU that holds its row number."""
+        with self.session() as (runtime, gpus):
+            return _core.take_rows(runtime, gpus, column, rows)
+
+    def take_from_host(self, column: Array, rows: Parts) -> Parts | None:
+        """The same from a column in host memory; ``None`` unless it is pinned, so that the GPUs can read it."""
+        with self.session() as (runtime, gpus):
+            return _core.take_rows_from_host(runtime, gpus, column, rows)
+
+    def fetch(self, columns: Sequence[Parts]) -> list[Array]:
+        """Copy several whole columns to host memory."""
+        with self.session() as (runtime, _):
+            return cast(list[Array], _core.fetch_columns(runtime, columns))

@@ -1,0 +1,116 @@
+"""Tables whose columns lie on the GPUs: an array of each column, or one for each of several GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from linkwise._core import UsageError
+from linkwise.columns.sort_keys import By, Descending, sort_keys_of
+from linkwise.interop.device_arrays import gpus_of, like, list_of_arrays, single_array, stream_of
+from linkwise.runtime.arguments import gpu_numbers
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
+
+
+class ArraysOnGpus:
+    """A dictionary of columns, checked. ``execution`` are the options with the GPUs on which they lie.
+
+    Raises ``UsageError`` for columns of other types, or on other GPUs than each other.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], options: ExecutionOptions) -> None:
+        if not columns:
+            raise UsageError("a table has at least one column")
+        self.arrays = {str(name): _arrays_of(name, column) for name, column in columns.items()}
+        first_name, first = next(iter(self.arrays.items()))
+        self._on_gpus = gpus_of(first)
+        for name, arrays in self.arrays.items():
+            if gpus_of(arrays) != self._on_gpus or [a.shape[0] for a in arrays] != [a.shape[0] for a in first]:
+                raise UsageError(f"columns '{first_name}' and '{name}' have not as many rows on the same GPUs")
+        if sum(array.shape[0] for array in first) > MOST_ROWS:
+            raise UsageError("a table on the GPUs has fewer than 2**32 rows; sort or join its keys as arrays")
+        if (options.machine in ("auto", "local")) != (self._on_gpus is not None):
+            raise UsageError(
+                "columns on GPUs can only be used there; leave machine= at 'auto'"
+                if self._on_gpus is not None
+                else "NumPy arrays stand for columns on the GPUs of a simulated machine; name one with machine=, or "
+                "pass pyarrow.table(columns), which is in host memory"
+            )
+        asked = None if options.gpus == "auto" else gpu_numbers(options.gpus)
+        gpus = self._on_gpus or asked or list(range(len(first)))
+        if asked not in (None, gpus) or len(gpus) != len(first):
+            told = self._on_gpus or list(range(len(first)))
+            raise UsageError(f"the columns lie on GPUs {told}; gpus= cannot say otherwise")
+        self.execution = replace(options, gpus=tuple(gpus))
+        self.is_list = isinstance(next(iter(columns.values())), list | tuple)
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The type of a column."""
+        return _dtype_of(self.arrays[name][0])
+
+    def lent_to(self, gpus: GpuColumns) -> dict[str, Parts]:
+        """The columns as the core takes them, without a copy."""
+        return {
+            name: gpus.lend([_contiguous(array) for array in arrays], [stream_of(a, self._on_gpus) for a in arrays])
+            for name, arrays in self.arrays.items()
+        }
+
+
+def given_back(parts: Parts, originals: list[Any], *, is_list: bool) -> Any:
+    """A column in the library of the original, one for each GPU if these were in a list."""
+    arrays = [like(part, original) for part, original in zip(parts, originals, strict=True)]
+    return arrays if is_list else arrays[0]
+
+
+def sort_columns(
+    columns: Mapping[str, Any], options: ExecutionOptions, by: By, descending: Descending
+) -> dict[str, Any]:
+    """The rows of a table on the GPUs in the order of ``linkwise.sort``, there. Stable."""
+    arrays = ArraysOnGpus(columns, options)
+    gpus = GpuColumns(arrays.execution)
+    lent = arrays.lent_to(gpus)
+    keys = sort_keys_of(list(lent), by, descending, "last")
+    rows = gpus.order([lent[key.column] for key in keys], [key.descending for key in keys])
+    return {
+        name: given_back(gpus.take(column, rows), arrays.arrays[name], is_list=arrays.is_list)
+        for name, column in lent.items()
+    }
+
+
+def _arrays_of(name: Any, column: Any) -> list[Any]:
+    arrays = list_of_arrays(column) or single_array(column)
+    if arrays is None and isinstance(column, np.ndarray):
+        arrays = [column]
+    if arrays is None:
+        raise UsageError(
+            f"column '{name}' is a {type(column).__name__}; a column is an array on a GPU, or a list with one for each"
+        )
+    for array in arrays:
+        if len(array.shape) != 1 or _dtype_of(array).kind not in "iuf":
+            raise UsageError(
+                f"column '{name}' is of {len(array.shape)} dimensions and type {array.dtype}; on GPUs it has one "
+                "dimension, and integers or floats"
+            )
+    if len({_dtype_of(array) for array in arrays}) > 1:
+        raise UsageError(f"the arrays of column '{name}' differ in type")
+    return arrays
+
+
+def _dtype_of(array: Any) -> np.dtype[Any]:
+    """The type in NumPy's terms; torch's types are named as NumPy's are."""
+    is_torch = type(array).__module__.startswith("torch")
+    found: np.dtype[Any] = np.dtype(
+        getattr(np, str(array.dtype).removeprefix("torch."), object) if is_torch else array.dtype
+    )
+    return found
+
+
+def _contiguous(array: Any) -> Any:
+    if not isinstance(array, np.ndarray):
+        return array
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return np.require(native, requirements=["C", "W"])
