@@ -137,6 +137,29 @@ std::optional<std::vector<DeviceArray>> take_from_host(const nb::object& runtime
               numbers);
 }
 
+std::vector<std::vector<DeviceArray>> take_all(const nb::object& runtime_object, const std::vector<int>& gpus,
+                                               const std::vector<std::vector<DeviceArray>>& columns,
+                                               const std::vector<DeviceArray>& numbers) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const std::vector<MemoryView> rows = views_of(numbers, gpus, runtime);
+  std::vector<DeviceColumn> from;
+  for (const std::vector<DeviceArray>& column : columns) {
+    from.push_back({0, views_of(column, gpus, runtime)});
+    from.back().element_bytes = column.front().type.bits / 8;
+    for (std::size_t g = 0; g < gpus.size(); ++g)
+      if (column[g].size() != columns.front()[g].size()) throw UsageError("the columns differ in length on a GPU");
+  }
+  std::vector<std::vector<ColumnPart>> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = take_columns(runtime, gpus, from, numbers.front().type.bits / 8, rows);
+  }
+  std::vector<std::vector<DeviceArray>> taken;
+  for (std::size_t c = 0; c < columns.size(); ++c)
+    taken.push_back(arrays_of(runtime_object, std::move(parts[c]), columns[c].front().type));
+  return taken;
+}
+
 IntegerColumn integer_column(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
                              const Runtime& runtime) {
   const nb::dlpack::dtype type = column.empty() ? nb::dlpack::dtype{} : column.front().type;
@@ -221,6 +244,8 @@ void bind_device_columns(nb::module_& m) {
         "The numbers of all rows, of 4 bytes, with so many on each GPU.");
   m.def("take_rows", &take_from_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("numbers"),
         "Elements of a column on the GPUs, by their row numbers in the whole; each on the GPU of its number.");
+  m.def("take_columns", &take_all, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"), nb::arg("numbers"),
+        "The same rows of several columns, in random order.");
   m.def("take_rows_from_host", &take_from_host, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
         nb::arg("numbers"),
         "Like take_rows, for a column in pinned host memory, which the GPUs read directly; None if not pinned.");

@@ -72,21 +72,28 @@ class GpuColumns:
         with self.session() as (runtime, gpus):
             return _core.lend_arrays(runtime, gpus, list(arrays), list(streams))
 
-    def order(self, keys: Sequence[Parts], descending: Sequence[bool]) -> Parts:
-        """The row numbers that sort columns by these keys, the most significant first. Stable.
+    def sorted(self, keys: Sequence[Parts], descending: Sequence[bool]) -> tuple[Parts, Parts]:
+        """The row numbers that sort columns by these keys, the most significant first, and that key in order. Stable.
 
         Sorts by one key after the other, the least significant first, as a radix sort does with digits.
         """
         with self.session() as (runtime, gpus):
             plan = resident_plan(self.execution, gpus)
             numbers = _core.number_rows(runtime, gpus, [len(part) for part in keys[0]])
+            in_order: Parts = []
             for number, (key, falls) in enumerate(reversed(list(zip(keys, descending, strict=True)))):
                 column = key if number == 0 else _core.take_rows(runtime, gpus, key, numbers)
                 options = _core.SortOptions(falls, self.execution.verify)
                 arrays, carried = cast(list[Any], column), cast(list[Any], numbers)
                 parts = _core.sort_device(runtime, plan, arrays, carried, [None] * len(gpus), False, options)
+                in_order = [cast(_core.DeviceArray, key) for key, _ in parts]
                 numbers = [cast(_core.DeviceArray, carried) for _, carried in parts]
-            return numbers
+            return numbers, in_order
+
+    def take_all(self, columns: Sequence[Parts], rows: Parts) -> list[Parts]:
+        """Gather the same rows of several columns, in random order."""
+        with self.session() as (runtime, gpus):
+            return _core.take_columns(runtime, gpus, list(columns), rows)
 
     def take(self, column: Parts, rows: Parts) -> Parts:
         """Gather elements of a column by row number; each result lies on the GPU that holds its row number."""

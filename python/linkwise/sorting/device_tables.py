@@ -74,11 +74,11 @@ def sort_columns(
     gpus = GpuColumns(arrays.execution)
     lent = arrays.lent_to(gpus)
     keys = sort_keys_of(list(lent), by, descending, "last")
-    rows = gpus.order([lent[key.column] for key in keys], [key.descending for key in keys])
-    return {
-        name: given_back(gpus.take(column, rows), arrays.arrays[name], is_list=arrays.is_list)
-        for name, column in lent.items()
-    }
+    rows, first = gpus.sorted([lent[key.column] for key in keys], [key.descending for key in keys])
+    others = [name for name in lent if name != keys[0].column]
+    taken = dict(zip(others, gpus.take_all([lent[name] for name in others], rows), strict=True))
+    taken[keys[0].column] = first
+    return {name: given_back(taken[name], arrays.arrays[name], is_list=arrays.is_list) for name in lent}
 
 
 def _arrays_of(name: Any, column: Any) -> list[Any]:

@@ -47,6 +47,29 @@ std::vector<Fetch> fetched(Place here, std::span<const MemoryView> pieces, std::
   return fetches;
 }
 
+RawFields raw_fields(std::span<const FixedColumn> columns, std::uint64_t rows, const char* operation) {
+  require(0 < columns.size() && columns.size() <= most_packed_columns, operation, "up to eight columns");
+  RawFields fields;
+  int offset = 0, previous = 8;
+  for (const auto& [bytes, elements] : columns) {
+    require((bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && bytes <= previous, operation,
+            "elements of 1, 2, 4 or 8 bytes, the widest first");
+    require(elements.bytes == rows * static_cast<std::uint64_t>(bytes), operation, "an element for each row");
+    fields.bytes[fields.count] = previous = bytes;
+    fields.offset[fields.count] = offset;
+    fields.column[fields.count++] = elements.data;
+    offset += bytes;
+  }
+  require(offset <= most_record_bytes, operation, "a record has 32 bytes at most");
+  return fields;
+}
+
+std::vector<MemoryView> views_of(std::span<const FixedColumn> columns) {
+  std::vector<MemoryView> views;
+  for (const FixedColumn& column : columns) views.push_back(column.elements);
+  return views;
+}
+
 std::vector<MemoryView> offsets_of(std::span<const StringPiece> pieces) {
   std::vector<MemoryView> views;
   for (const StringPiece& piece : pieces) views.push_back(piece.offsets);
@@ -93,6 +116,52 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
             const MemoryView& indices, const MemoryView& to) {
   gather(runtime, stream, element_bytes, index_bytes, std::span(&from, 1), indices, to);
+}
+
+int record_bytes_of(std::span<const FixedColumn> columns) {
+  int bytes = 0;
+  for (const FixedColumn& column : columns) bytes += column.element_bytes;
+  return bytes <= most_record_bytes / 2 ? most_record_bytes / 2 : most_record_bytes;
+}
+
+void pack_rows(Runtime& runtime, Stream stream, std::span<const FixedColumn> columns, const MemoryView& records) {
+  const int record_bytes = record_bytes_of(columns);
+  const std::uint64_t rows = records.bytes / static_cast<std::uint64_t>(record_bytes);
+  require(records.bytes % static_cast<std::uint64_t>(record_bytes) == 0, "pack rows", "whole records");
+  const RawFields fields = raw_fields(columns, rows, "pack rows");
+  if (rows == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(
+      stream, {"pack rows",
+               views_of(columns),
+               {records},
+               {"encode", rows, static_cast<double>(record_bytes)},
+               [=, &kernels](void* native) { kernels.pack_rows(native, fields, record_bytes, records.data, rows); }});
+}
+
+void gather_packed(Runtime& runtime, Stream stream, int index_bytes, std::span<const MemoryView> pieces,
+                   const MemoryView& indices, std::span<const FixedColumn> to) {
+  const int record_bytes = record_bytes_of(to);
+  const std::uint64_t count = rows_of(indices, index_bytes, "gather rows");
+  const RawFields fields = raw_fields(to, count, "gather rows");
+  if (count == 0) return;
+  RawPieces from;
+  std::vector<MemoryView> reads{indices};
+  for (const MemoryView& piece : pieces) {
+    require(piece.bytes % static_cast<std::uint64_t>(record_bytes) == 0, "gather rows", "whole records");
+    add_piece(from, piece.data, piece.bytes / static_cast<std::uint64_t>(record_bytes), "gather rows");
+    if (piece.bytes > 0) reads.push_back(piece);
+  }
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"gather rows",
+                           std::move(reads),
+                           views_of(to),
+                           {"gather", count, static_cast<double>(record_bytes)},
+                           [=, &kernels](void* native) {
+                             kernels.gather_packed(native, index_bytes, from, record_bytes, indices.data, fields,
+                                                   count);
+                           },
+                           fetched(stream.place, pieces, count, record_bytes)});
 }
 
 void gather_bits(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& from, const MemoryView& indices,

@@ -17,6 +17,23 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
             const MemoryView& indices, const MemoryView& to);
 
+/// A column with elements of 1, 2, 4 or 8 bytes.
+struct FixedColumn {
+  int element_bytes = 0;
+  MemoryView elements;
+};
+
+/// Packing the columns' rows into records pays if several columns are gathered at random places: memory is read in
+/// sectors of 32 bytes, so that a record costs no more than one of its fields. Columns have as many rows each, and come
+/// with the widest first.
+constexpr int most_packed_columns = 8, most_record_bytes = 32;
+/// 16 or 32. The columns have most_record_bytes at most.
+int record_bytes_of(std::span<const FixedColumn> columns);
+void pack_rows(Runtime& runtime, Stream stream, std::span<const FixedColumn> columns, const MemoryView& records);
+/// Gathers records, and unpacks them into columns. The pieces hold whole records.
+void gather_packed(Runtime& runtime, Stream stream, int index_bytes, std::span<const MemoryView> pieces,
+                   const MemoryView& indices, std::span<const FixedColumn> to);
+
 /// Gathers bits, all of which lie on this device; if `from` is empty, all are set. Both sides are whole 32-bit words.
 void gather_bits(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& from, const MemoryView& indices,
                  const MemoryView& to);

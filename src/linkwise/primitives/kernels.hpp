@@ -144,6 +144,10 @@ class Kernels {
                       void* to, std::uint64_t count) const = 0;
   /// The same for bits, in 32-bit words; all are set if `bits` is null. Where the index has all bits set, the bit is
   /// cleared. Unused bits of the last word are 0.
+  virtual void pack_rows(void* stream, const RawFields& from, int record_bytes, void* records,
+                         std::uint64_t rows) const = 0;
+  virtual void gather_packed(void* stream, int index_bytes, const RawPieces& from, int record_bytes,
+                             const void* indices, const RawFields& to, std::uint64_t count) const = 0;
   virtual void gather_bits(void* stream, int index_bytes, const std::uint32_t* bits, const void* indices,
                            std::uint32_t* to, std::uint64_t count) const = 0;
   // Strings: primitives/gathering.hpp.

@@ -16,6 +16,52 @@ struct RawPieces {
   const void* data[max_gather_pieces] = {};
 };
 
+/// Columns whose rows are packed into records of 16 or 32 bytes: the fields of a record, each at a multiple of its
+/// bytes.
+struct RawFields {
+  static constexpr int most = 8;
+  int count = 0;
+  int bytes[most] = {}, offset[most] = {};
+  void* column[most] = {};
+};
+
+/// A record of packed fields.
+template <int bytes>
+struct alignas(16) PackedRow {
+  static constexpr int words = bytes / 8;
+  std::uint64_t word[words] = {};
+
+  LINKWISE_BOTH void set(const RawFields& fields, int f, std::uint64_t row) {
+    word[fields.offset[f] / 8] |= element(fields, f, row) << 8 * (fields.offset[f] % 8);
+  }
+  LINKWISE_BOTH void get(const RawFields& fields, int f, std::uint64_t row) const {
+    const std::uint64_t value = word[fields.offset[f] / 8] >> 8 * (fields.offset[f] % 8);
+    switch (fields.bytes[f]) {
+      case 1: static_cast<std::uint8_t*>(fields.column[f])[row] = static_cast<std::uint8_t>(value); break;
+      case 2: static_cast<std::uint16_t*>(fields.column[f])[row] = static_cast<std::uint16_t>(value); break;
+      case 4: static_cast<std::uint32_t*>(fields.column[f])[row] = static_cast<std::uint32_t>(value); break;
+      default: static_cast<std::uint64_t*>(fields.column[f])[row] = value;
+    }
+  }
+
+ private:
+  static LINKWISE_BOTH std::uint64_t element(const RawFields& fields, int f, std::uint64_t row) {
+    switch (fields.bytes[f]) {
+      case 1: return static_cast<const std::uint8_t*>(fields.column[f])[row];
+      case 2: return static_cast<const std::uint16_t*>(fields.column[f])[row];
+      case 4: return static_cast<const std::uint32_t*>(fields.column[f])[row];
+      default: return static_cast<const std::uint64_t*>(fields.column[f])[row];
+    }
+  }
+};
+
+/// Calls body(PackedRow<bytes>{}).
+template <typename Body>
+void with_record_bytes(int bytes, Body&& body) {
+  if (bytes == 16) body(PackedRow<16>{});
+  else body(PackedRow<32>{});
+}
+
 /// Strings in pieces: each piece's bytes, and the offsets between which each string lies, one more than strings.
 struct RawStrings {
   RawPieces offsets;

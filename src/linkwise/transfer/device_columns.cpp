@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "linkwise/error.hpp"
@@ -67,6 +69,67 @@ std::vector<CodeRange> ranges_of(Runtime& runtime, std::span<const int> gpus,
   return ranges;
 }
 
+// Divides the columns, the widest first, into groups that each make a record.
+std::vector<std::vector<std::size_t>> records_of(std::span<const DeviceColumn> columns) {
+  std::vector<std::size_t> order(columns.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t c) { return columns[c].element_bytes; });
+  std::vector<std::vector<std::size_t>> groups;
+  int bytes = 0;
+  for (const std::size_t c : order) {
+    bytes += columns[c].element_bytes;
+    if (groups.empty() || bytes > most_record_bytes || groups.back().size() == most_packed_columns) {
+      groups.emplace_back();
+      bytes = columns[c].element_bytes;
+    }
+    groups.back().push_back(c);
+  }
+  return groups;
+}
+
+// Packs some columns' rows on each GPU, and gathers them: for each column its parts.
+std::vector<std::vector<ColumnPart>> take_packed(Runtime& runtime, std::span<const int> gpus,
+                                                 const std::vector<DeviceColumn>& columns, int number_bytes,
+                                                 std::span<const MemoryView> numbers) {
+  std::vector<std::vector<ColumnPart>> taken(columns.size());
+  run_or_abandon(runtime, [&] {
+    std::vector<Buffer> memory;
+    std::vector<MemoryView> records;
+    std::vector<Event> packed;
+    for (std::size_t g = 0; g < gpus.size(); ++g) {
+      const Stream stream = runtime.stream(Place::gpu(gpus[g]), "compute");
+      std::vector<FixedColumn> fields;
+      for (const DeviceColumn& column : columns) fields.push_back({column.element_bytes, column.parts[g]});
+      const std::uint64_t rows =
+          fields.front().elements.bytes / static_cast<std::uint64_t>(fields.front().element_bytes);
+      memory.push_back(
+          runtime.allocate(stream.place, rows * static_cast<std::uint64_t>(record_bytes_of(fields)), "rows"));
+      records.push_back(memory.back().view());
+      runtime.set_phase("encode");
+      pack_rows(runtime, stream, fields, records.back());
+      packed.push_back(runtime.record(stream));
+    }
+    runtime.set_phase("gather");
+    for (std::size_t g = 0; g < gpus.size(); ++g) {
+      const Stream stream = runtime.stream(Place::gpu(gpus[g]), "compute");
+      const std::uint64_t rows = numbers[g].bytes / static_cast<std::uint64_t>(number_bytes);
+      std::vector<FixedColumn> fields;
+      std::vector<Buffer> made;
+      for (const DeviceColumn& column : columns) {
+        made.push_back(
+            runtime.allocate(stream.place, rows * static_cast<std::uint64_t>(column.element_bytes), "column"));
+        fields.push_back({column.element_bytes, made.back().view()});
+      }
+      for (const Event event : packed) runtime.wait(stream, event);
+      gather_packed(runtime, stream, number_bytes, records, numbers[g], fields);
+      for (std::size_t c = 0; c < columns.size(); ++c)
+        taken[c].push_back({gpus[g], std::move(made[c]), runtime.share(runtime.record(stream))});
+    }
+    runtime.synchronize();
+  });
+  return taken;
+}
+
 }  // namespace
 
 std::vector<ColumnPart> bring_column(Runtime& runtime, std::span<const int> gpus, const HostColumn& column) {
@@ -107,6 +170,32 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
         gather(runtime, stream, element_bytes, number_bytes, column, numbers[g], to);
       },
       lent);
+}
+
+std::vector<std::vector<ColumnPart>> take_columns(Runtime& runtime, std::span<const int> gpus,
+                                                  std::span<const DeviceColumn> columns, int number_bytes,
+                                                  std::span<const MemoryView> numbers) {
+  if (!runtime.peers_can_read(gpus))
+    throw UsageError("these GPUs cannot read each other's memory; take the rows in host memory");
+  std::vector<std::vector<ColumnPart>> taken(columns.size());
+  for (const std::vector<std::size_t>& group : records_of(columns)) {
+    std::vector<std::vector<ColumnPart>> of_group;
+    if (group.size() > 1) {
+      std::vector<DeviceColumn> some;
+      for (const std::size_t c : group) some.push_back(columns[c]);
+      try {
+        of_group = take_packed(runtime, gpus, some, number_bytes, numbers);
+      } catch (const OutOfMemoryError&) {  // NOLINT(bugprone-empty-catch): then one after the other
+      }
+    }
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const DeviceColumn& column = columns[group[i]];
+      taken[group[i]] = !of_group.empty()
+                            ? std::move(of_group[i])
+                            : take_rows(runtime, gpus, column.element_bytes, column.parts, number_bytes, numbers);
+    }
+  }
+  return taken;
 }
 
 std::optional<PackedKeys> pack_keys(Runtime& runtime, std::span<const int> gpus,

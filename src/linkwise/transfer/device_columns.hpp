@@ -45,6 +45,17 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
                                   std::span<const MemoryView> column, int number_bytes,
                                   std::span<const MemoryView> numbers);
 
+/// A column with elements of 1, 2, 4 or 8 bytes: what each GPU has of it.
+struct DeviceColumn {
+  int element_bytes = 0;
+  std::vector<MemoryView> parts;
+};
+/// Gathers the same rows of several columns, as `take_rows` does of one. For rows in random order: those of several
+/// columns are packed first, which takes room for 16 or 32 bytes a row; where there is none, they are not.
+std::vector<std::vector<ColumnPart>> take_columns(Runtime& runtime, std::span<const int> gpus,
+                                                  std::span<const DeviceColumn> columns, int number_bytes,
+                                                  std::span<const MemoryView> numbers);
+
 /// A column of integers: what each GPU has of it.
 struct IntegerColumn {
   IntegerType type;

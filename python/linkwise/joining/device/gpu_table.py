@@ -116,7 +116,7 @@ class GpuTable:
         """The rows in the order of ``linkwise.sort``. Stable."""
         keys = sort_keys_of(self.column_names, by, descending, "last")
         columns = [self._key(key.column) for key in keys]
-        numbers = self._gpus.order(columns, [key.descending for key in keys])
+        numbers, _ = self._gpus.sorted(columns, [key.descending for key in keys])
         return self._made(Taken(self._relation, RowNumbers(self._gpus, None, numbers)), self._names)
 
     def join(

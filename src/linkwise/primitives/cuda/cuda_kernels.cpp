@@ -87,6 +87,14 @@ class CudaKernels final : public Kernels {
               std::uint64_t count) const override {
     cuda::gather(on(stream), element_bytes, index_bytes, from, indices, to, count);
   }
+  void pack_rows(void* stream, const RawFields& from, int record_bytes, void* records,
+                 std::uint64_t rows) const override {
+    cuda::pack_rows(on(stream), from, record_bytes, records, rows);
+  }
+  void gather_packed(void* stream, int index_bytes, const RawPieces& from, int record_bytes, const void* indices,
+                     const RawFields& to, std::uint64_t count) const override {
+    cuda::gather_packed(on(stream), index_bytes, from, record_bytes, indices, to, count);
+  }
   void gather_bits(void* stream, int index_bytes, const std::uint32_t* bits, const void* indices, std::uint32_t* to,
                    std::uint64_t count) const override {
     cuda::gather_bits(on(stream), index_bytes, bits, indices, to, count);

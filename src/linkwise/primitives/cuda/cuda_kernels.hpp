@@ -53,6 +53,9 @@ void pack(cudaStream_t stream, const Packing& packing, const void* column, KeyWi
 
 void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
             void* to, std::uint64_t count);
+void pack_rows(cudaStream_t stream, const RawFields& from, int record_bytes, void* records, std::uint64_t rows);
+void gather_packed(cudaStream_t stream, int index_bytes, const RawPieces& from, int record_bytes, const void* indices,
+                   const RawFields& to, std::uint64_t count);
 void gather_bits(cudaStream_t stream, int index_bytes, const std::uint32_t* bits, const void* indices,
                  std::uint32_t* to, std::uint64_t count);
 void shift_offsets(cudaStream_t stream, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,

@@ -17,6 +17,32 @@ __global__ void gather_kernel(const __grid_constant__ RawPieces from, const Inde
   }
 }
 
+template <typename Row>
+__global__ void pack_rows_kernel(const RawFields from, Row* records, std::uint64_t rows) {
+  for (std::uint64_t i = global_thread(); i < rows; i += grid_threads()) {
+    Row packed;
+#pragma unroll
+    for (int f = 0; f < RawFields::most; ++f)
+      if (f < from.count) packed.set(from, f, i);
+    records[i] = packed;
+  }
+}
+
+template <typename Row, typename Index>
+__global__ void gather_packed_kernel(const __grid_constant__ RawPieces from, const Index* indices, const RawFields to,
+                                     std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+    const Index index = indices[i];
+    Row row;
+    if (index == all_ones<Index>())
+      for (std::uint64_t& word : row.word) word = ~std::uint64_t{0};
+    else row = element_of<Row>(from, index);
+#pragma unroll
+    for (int f = 0; f < RawFields::most; ++f)
+      if (f < to.count) row.get(to, f, i);
+  }
+}
+
 // Each warp makes one word at a time.
 template <typename Index>
 __global__ void gather_bits_kernel(const std::uint32_t* bits, const Index* indices, std::uint32_t* to,
@@ -92,8 +118,32 @@ KernelList gather_kernels() {
         with_element(bytes, [&](auto element) {
           list.push_back(address(gather_kernel<typename decltype(element)::type, Index>));
         });
+      for (const int bytes : {16, 32})
+        with_record_bytes(bytes,
+                          [&](auto row) { list.push_back(address(gather_packed_kernel<decltype(row), Index>)); });
     });
+  for (const int bytes : {16, 32})
+    with_record_bytes(bytes, [&](auto row) { list.push_back(address(pack_rows_kernel<decltype(row)>)); });
   return list;
+}
+
+void pack_rows(cudaStream_t stream, const RawFields& from, int record_bytes, void* records, std::uint64_t rows) {
+  with_record_bytes(record_bytes, [&](auto row) {
+    pack_rows_kernel<<<grid_for(rows), block_threads, 0, stream>>>(from, static_cast<decltype(row)*>(records), rows);
+  });
+  check_launch("pack rows");
+}
+
+void gather_packed(cudaStream_t stream, int index_bytes, const RawPieces& from, int record_bytes, const void* indices,
+                   const RawFields& to, std::uint64_t count) {
+  with_record_bytes(record_bytes, [&](auto row) {
+    with_key(to_key_width(index_bytes), [&](auto index) {
+      using Index = typename decltype(index)::type;
+      gather_packed_kernel<decltype(row)>
+          <<<grid_for(count), block_threads, 0, stream>>>(from, static_cast<const Index*>(indices), to, count);
+    });
+  });
+  check_launch("gather rows");
 }
 
 void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,

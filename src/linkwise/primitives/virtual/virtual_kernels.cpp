@@ -194,6 +194,34 @@ class VirtualKernels final : public Kernels {
     });
   }
 
+  void pack_rows(void*, const RawFields& from, int record_bytes, void* records, std::uint64_t rows) const override {
+    with_record_bytes(record_bytes, [&](auto row) {
+      using Row = decltype(row);
+      for (std::uint64_t i = 0; i < rows; ++i) {
+        Row packed;
+        for (int f = 0; f < from.count; ++f) packed.set(from, f, i);
+        static_cast<Row*>(records)[i] = packed;
+      }
+    });
+  }
+
+  void gather_packed(void*, int index_bytes, const RawPieces& from, int record_bytes, const void* indices,
+                     const RawFields& to, std::uint64_t count) const override {
+    with_record_bytes(record_bytes, [&](auto row) {
+      using Row = decltype(row);
+      with_bits(index_bytes, [&](auto tag) {
+        using Index = typename decltype(tag)::type;
+        Row nobody;
+        std::ranges::fill(nobody.word, ~std::uint64_t{0});
+        for (std::uint64_t i = 0; i < count; ++i) {
+          const Index index = static_cast<const Index*>(indices)[i];
+          const Row found = index == static_cast<Index>(~Index{0}) ? nobody : element_of<Row>(from, index);
+          for (int f = 0; f < to.count; ++f) found.get(to, f, i);
+        }
+      });
+    });
+  }
+
   void gather_bits(void*, int index_bytes, const std::uint32_t* bits, const void* indices, std::uint32_t* to,
                    std::uint64_t count) const override {
     std::fill_n(to, (count + 31) / 32, 0);
