@@ -18,8 +18,8 @@ import linkwise
 from linkwise import JoinPlan, SortPlan, UsageError
 
 PUBLIC = [
-    *("Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "GpuTable", "FallbackWarning", "JoinPlan"),
-    *("JoinPlanReport", "JoinRanges", "JoinReport", "Machine", "NominalMachineWarning", "OutOfMemoryError"),
+    *("Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "FallbackWarning", "GpuTable"),
+    *("JoinPlan", "JoinPlanReport", "JoinRanges", "JoinReport", "Machine", "NominalMachineWarning", "OutOfMemoryError"),
     *("PlanReport", "Profile", "SortPlan", "SortReport", "UsageError", "described_machines", "empty", "is_sorted"),
     *("join", "join_batches", "join_count", "join_file", "join_indices", "join_ranges", "load_machine", "load_profile"),
     *(

@@ -31,8 +31,10 @@ struct alignas(16) PackedRow {
   static constexpr int words = bytes / 8;
   std::uint64_t word[words] = {};
 
-  LINKWISE_BOTH void set(const RawFields& fields, int f, std::uint64_t row) {
-    word[fields.offset[f] / 8] |= element(fields, f, row) << 8 * (fields.offset[f] % 8);
+  /// `first`: where in a record these bytes begin, if they are a part of it.
+  LINKWISE_BOTH void set(const RawFields& fields, int f, std::uint64_t row, int first = 0) {
+    const int at = fields.offset[f] - first;
+    word[at / 8] |= element(fields, f, row) << 8 * (at % 8);
   }
   LINKWISE_BOTH void get(const RawFields& fields, int f, std::uint64_t row) const {
     const std::uint64_t value = word[fields.offset[f] / 8] >> 8 * (fields.offset[f] % 8);

@@ -17,14 +17,18 @@ __global__ void gather_kernel(const __grid_constant__ RawPieces from, const Inde
   }
 }
 
-template <typename Row>
-__global__ void pack_rows_kernel(const RawFields from, Row* records, std::uint64_t rows) {
-  for (std::uint64_t i = global_thread(); i < rows; i += grid_threads()) {
-    Row packed;
+// A thread makes 16 bytes of a record, so that neighbours write next to each other.
+template <int record_bytes>
+__global__ void pack_rows_kernel(const RawFields from, PackedRow<16>* halves, std::uint64_t rows) {
+  constexpr unsigned in_record = record_bytes / 16;
+  for (std::uint64_t i = global_thread(); i < rows * in_record; i += grid_threads()) {
+    const int first = static_cast<int>(i % in_record) * 16;
+    PackedRow<16> half;
 #pragma unroll
     for (int f = 0; f < RawFields::most; ++f)
-      if (f < from.count) packed.set(from, f, i);
-    records[i] = packed;
+      if (f < from.count && first <= from.offset[f] && from.offset[f] < first + 16)
+        half.set(from, f, i / in_record, first);
+    halves[i] = half;
   }
 }
 
@@ -123,13 +127,14 @@ KernelList gather_kernels() {
                           [&](auto row) { list.push_back(address(gather_packed_kernel<decltype(row), Index>)); });
     });
   for (const int bytes : {16, 32})
-    with_record_bytes(bytes, [&](auto row) { list.push_back(address(pack_rows_kernel<decltype(row)>)); });
+    with_record_bytes(bytes, [&](auto row) { list.push_back(address(pack_rows_kernel<sizeof row>)); });
   return list;
 }
 
 void pack_rows(cudaStream_t stream, const RawFields& from, int record_bytes, void* records, std::uint64_t rows) {
   with_record_bytes(record_bytes, [&](auto row) {
-    pack_rows_kernel<<<grid_for(rows), block_threads, 0, stream>>>(from, static_cast<decltype(row)*>(records), rows);
+    pack_rows_kernel<sizeof row><<<grid_for(rows * sizeof row / 16), block_threads, 0, stream>>>(
+        from, static_cast<PackedRow<16>*>(records), rows);
   });
   check_launch("pack rows");
 }
