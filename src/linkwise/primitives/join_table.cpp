@@ -18,7 +18,7 @@ constexpr double near_bytes = 128 << 10;
 struct TableRates {
   double near, cached, far, cached_entry, far_entry;
 };
-constexpr TableRates by_hash{3.2, 12, 27, 20, 80}, by_key{0.5, 8, 24, 10, 40};
+constexpr TableRates by_hash{3.2, 10, 27, 20, 80}, by_key{0.5, 8, 24, 10, 40};
 constexpr double kept_share = 0.75;  // of the GPU's cache, which the table shares with what streams through
 
 RawJoinTable raw(const JoinTable& table) {

@@ -82,16 +82,14 @@ void HashParts::start_dividing(const Input& build, const Input& probe) {
 }
 
 bool HashParts::bring_together(const std::function<bool()>& is_worth_it) {
-  if (!exchanges()) {
-    divide_to(probe_, 1);
-    if (!is_worth_it()) return false;
-  }
+  if (!exchanges()) divide_to(probe_, 1);
   const std::function<bool()> always = [] { return true; };
   for (Side* side : {&build_, &probe_}) {
     if (exchanges() && !exchange(*side, side == &build_ ? is_worth_it : always)) return false;
     runtime_.set_phase("partition");
     for (std::size_t g = 0; (exchanges() || layout_.second_bits > 0) && g < streams_.size(); ++g) second_pass(*side, g);
   }
+  if (!exchanges() && !is_worth_it()) return false;
   for (std::size_t g = 0; g < streams_.size(); ++g) {
     const Piece& piece = build_.pieces[g];
     on_gpus_.push_back({piece.rows, probe_.pieces[g].rows, piece.buckets,
