@@ -139,6 +139,15 @@ def test_joins_against_python(left: list[int], right: list[int], gpus: int) -> N
 def test_a_single_array_stays_one() -> None:
     found = linkwise.sort({"k": np.array([3, 1, 2]), "v": np.array([1.0, 2.0, 3.0])}, by="k", machine=MACHINE)
     assert found["k"].tolist() == [1, 2, 3] and found["v"].tolist() == [2.0, 3.0, 1.0]
+    assert linkwise.sort({"k": np.array([3, 1])}, by="k", machine=MACHINE)["k"].tolist() == [1, 3]
+
+
+def test_what_a_table_tells() -> None:
+    table = GpuTable({"k": [np.arange(3), np.arange(2)], "v": [np.zeros(3), np.ones(2)]}, machine=MACHINE)
+    assert repr(table) == "GpuTable(5 rows of k, v on GPUs 0, 1)" and len(table) == 5
+    assert table.column_names == ["k", "v"] and list(table.select(["v"]).to_dict()) == ["v"]
+    with pytest.raises(UsageError, match="there is no column 'x'; there are 'k', 'v'"):
+        table.select(["x"])
 
 
 def test_what_it_cannot_is_said() -> None:

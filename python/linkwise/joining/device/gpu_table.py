@@ -93,11 +93,13 @@ class GpuTable:
         """How many rows there are."""
         return self._relation.num_rows
 
+    def __repr__(self) -> str:
+        on = ", ".join(map(str, self._gpus.gpus))
+        return f"GpuTable({len(self):,} rows of {', '.join(self._names)} on GPU{'s' * (len(self._gpus.gpus) > 1)} {on})"
+
     def __getitem__(self, name: str) -> Any:
         """A column, gathered if necessary: in the library of its array, one for each GPU if the table came so."""
-        if name not in self._names:
-            raise UsageError(f"there is no column {name!r}; there are {', '.join(map(repr, self._names))}")
-        inside = self._names[name]
+        inside = self._inside(name)
         parts = cast(Parts, self._relation.on_gpus(inside, self._gpus))
         return given_back(parts, self._like[inside], is_list=self._is_list)
 
@@ -107,10 +109,7 @@ class GpuTable:
 
     def select(self, names: Sequence[str]) -> Self:
         """The table with some of its columns."""
-        for name in names:
-            if name not in self._names:
-                raise UsageError(f"there is no column {name!r}; there are {', '.join(map(repr, self._names))}")
-        return self._made(self._relation, {name: self._names[name] for name in names})
+        return self._made(self._relation, {name: self._inside(name) for name in names})
 
     def sort(self, by: By, *, descending: Descending = False) -> Self:
         """The rows in the order of ``linkwise.sort``. Stable."""
@@ -162,6 +161,12 @@ class GpuTable:
                 raise UsageError(f"the result would have two columns '{named}'; choose another suffix=")
             names[named] = inside
         return self._made(joined, names, other)
+
+    def _inside(self, name: str) -> str:
+        """A column's name in the relation."""
+        if name not in self._names:
+            raise UsageError(f"there is no column {name!r}; there are {', '.join(map(repr, self._names))}")
+        return self._names[name]
 
     def _key(self, name: str) -> Parts:
         return cast(Parts, self._relation.on_gpus(self._names[name], self._gpus))

@@ -15,8 +15,8 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t many_rows = 1 << 22;   // of the probe side, whose result is estimated before it has memory
 constexpr double worth_asking = 100e-6;        // seconds that keys without gaps would save, to ask for their range
+constexpr std::uint64_t many_rows = 1 << 22;   // of the probe side, whose result is estimated before it has memory
 constexpr std::uint64_t looked_at = 1 << 18;   // of them, for the estimate
 constexpr std::uint64_t spare_rows = 1 << 16;  // that a result's memory may have beside what its rows take
 constexpr double spare_share = 1.1;            // of the estimated rows, for which there is memory
