@@ -92,7 +92,7 @@ def measure(case: Case, repetitions: int) -> list[dict[str, Any]]:
 
         def join(way: str, *, rows: bool = wants_rows) -> int:
             asked = GpuJoin([left], [right], "inner", ExecutionOptions(), way)
-            return len(asked.indices(by_key=False)[0][0]) if rows else asked.count()
+            return len(asked.indices()[0][0]) if rows else asked.count()
 
         ways: dict[str, Callable[[], Any]] = {}
         found = {}

@@ -362,6 +362,11 @@ def test_public_call() -> None:
             assert found[1] is None and sorted(of_left) == sorted(expected[:, 0].tolist())
         else:
             assert sorted(zip(of_left, np.concatenate(found[1]).tolist(), strict=True)) == sorted(map(tuple, expected))
+        by_left = linkwise.join_indices(*lists, how, order="left", machine="dgx-a100")
+        in_host_memory = linkwise.join_indices(left, right, how, order="left", strategy="cpu")
+        for ours, theirs in zip(by_left, in_host_memory, strict=True):
+            assert ours is None or (np.concatenate(ours) == theirs).all()
+            assert ours is None or ours[0].dtype == np.int64
     with pytest.raises(UsageError, match="one side of the join lies on GPUs"):
         linkwise.join_count(lists[0], right, machine="dgx-a100")
     with pytest.raises(UsageError, match="4 arrays on the left and 3 on the right"):

@@ -143,6 +143,15 @@ void bind_device_arrays(nb::module_& m) {
       .def_prop_ro("gpu", [](const DeviceArray& self) { return self.view.place.index; })
       .def_prop_ro("nbytes", [](const DeviceArray& self) { return self.view.bytes; })
       .def_prop_ro("view", [](const DeviceArray& self) { return self.view; })
+      .def(
+          "as_integers",
+          [](const DeviceArray& self, bool is_signed) {
+            using Code = nb::dlpack::dtype_code;
+            DeviceArray integers = self;
+            integers.type.code = static_cast<std::uint8_t>(is_signed ? Code::Int : Code::UInt);
+            return integers;
+          },
+          nb::arg("is_signed"), "The same memory as signed or unsigned integers of that width.")
       .def("numpy", &to_numpy, "A copy in host memory.")
       .def(
           "__dlpack__",

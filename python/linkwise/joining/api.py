@@ -143,18 +143,16 @@ def join_indices(
 
     Keys may be device-resident: one array for each side, or a list with one array for each GPU. Rows are then
     numbered consecutively through the list, and the result is two arrays, or lists of arrays, on the GPUs, each GPU
-    with a part of it; for a semi or anti join the second is ``None``. Rows come in any order, or by key with
-    ``order="key"``.
+    with a part of it; for a semi or anti join the second is ``None``. If an order is asked for, it goes on from one GPU
+    to the next.
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
     on_gpus = arrays_on_gpus(left_keys, right_keys)
     if on_gpus is not None:
         _check_no_presorted(presorted=presorted)
-        if order == "left":
-            raise UsageError("rows of keys on GPUs come in any order, or by key; order='left' is for host memory")
         check_order(order)
-        found_on_gpus = GpuJoin(*on_gpus, how, options).indices(by_key=order == "key")
+        found_on_gpus = GpuJoin(*on_gpus, how, options).indices(order)
         if isinstance(left_keys, list | tuple):
             return found_on_gpus
         return tuple(side if side is None else side[0] for side in found_on_gpus)  # type: ignore[return-value]

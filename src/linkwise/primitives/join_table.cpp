@@ -37,6 +37,8 @@ void check(const JoinTable& table, const char* operation) {
   require(table.build.rows() <= JoinTable::most_rows, operation, "fewer than 2^32 - 1 build rows");
   require(table.build.begin.bytes == 0 && !table.build.are_hashes, operation, "keys in one part");
   require(table.kind != TableKind::hashed || std::has_single_bit(table.places), operation, "a power of two of slots");
+  require(table.kind != TableKind::hashed || table.build.rows() <= JoinTable::most_hashed_rows(table.build.width()),
+          operation, "as many rows as hashes tell apart");
   require(table.entries.bytes == table.entry_bytes(), operation, "room for the table");
   require(table.state.bytes == sizeof(TableState), operation, "room for the state");
 }

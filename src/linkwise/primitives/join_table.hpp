@@ -23,6 +23,10 @@ struct JoinTable {
   static JoinTable by_key(const HashSide& build, TableKind kind, CodeRange range);
   /// Slots of a hashed table, which is at most half full.
   static std::uint64_t slots_for(std::uint64_t rows);
+  /// Rows that a hashed table takes: its first slots are bits of the hash, of which short keys have few.
+  static std::uint64_t most_hashed_rows(KeyWidth width) {
+    return width == KeyWidth::k32 ? std::uint64_t{1} << 31 : most_rows;
+  }
   /// Places of a table by key; 0 if they are more than 2^32.
   static std::uint64_t places_in(CodeRange range);
   static std::uint64_t bytes(TableKind kind, KeyWidth width, std::uint64_t places);

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from linkwise import _core
+from linkwise.joining.device.device_join import by_left_rows
 from linkwise.joining.host_join import leaves_to_gpus
+from linkwise.joining.matching import Order
 from linkwise.planning.constraints import resident_plan
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
 
@@ -33,18 +35,18 @@ class JoinableColumns(GpuColumns):
     def join(self, left: Parts, right: Parts) -> tuple[Parts, Parts, dict[str, float]]:
         """The row numbers of all pairs with equal keys, and the seconds of each phase."""
         with self.session() as (runtime, gpus):
-            of_left, of_right = self._matches(runtime, gpus, left, right, "inner", by_key=False)
+            of_left, of_right = self._matches(runtime, gpus, left, right, "inner", None)
             phases = {phase.phase: phase.seconds for phase in _core.report_of(runtime, _core.SortOptions()).phases}
         assert of_right is not None
         return of_left, of_right, phases
 
-    def matches(self, left: Parts, right: Parts, how: str, *, by_key: bool) -> tuple[Parts, Parts | None]:
+    def matches(self, left: Parts, right: Parts, how: str, order: Order) -> tuple[Parts, Parts | None]:
         """The row numbers of a join of any kind: of the left side alone for semi and anti joins."""
         with self.session() as (runtime, gpus):
-            return self._matches(runtime, gpus, left, right, how, by_key=by_key)
+            return self._matches(runtime, gpus, left, right, how, order)
 
     def _matches(
-        self, runtime: _core.Runtime, gpus: list[int], left: Parts, right: Parts, how: str, *, by_key: bool
+        self, runtime: _core.Runtime, gpus: list[int], left: Parts, right: Parts, how: str, order: Order
     ) -> tuple[Parts, Parts | None]:
         plan = _core.JoinPlan()
         plan.sort = resident_plan(self.execution, gpus)
@@ -52,7 +54,9 @@ class JoinableColumns(GpuColumns):
         of_left, of_right = (_core.ArraysOfSide(cast(list[Any], keys), [], no_streams) for keys in (left, right))
         verify = self.execution.verify
         found = _core.join_device_rows(
-            runtime, plan, of_left, of_right, how, verify, row_number_bytes=4, any_order=not by_key
+            runtime, plan, of_left, of_right, how, verify, row_number_bytes=4, any_order=order != "key"
         )
+        if order == "left":
+            found = by_left_rows(runtime, plan.sort, found, verify=verify)
         rights = [cast(_core.DeviceArray, rows) for _, rows in found]
         return [rows for rows, _ in found], None if how in ("semi", "anti") else rights

@@ -11,12 +11,35 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.interop.device_arrays import gpus_of, like, list_of_arrays, open_where_they_lie, single_array, stream_of
 from linkwise.joining.host_join import check_can_be_pinned
+from linkwise.joining.matching import Order
 from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.session import run_interruptibly
 
 Result = TypeVar("Result")
+
+
+Pairs = list[tuple[_core.DeviceArray, Any]]
+"""For each GPU, row numbers of the left and of the right side, or None."""
+
+
+def by_left_rows(runtime: _core.Runtime, plan: _core.SortPlan, found: Pairs, *, verify: bool) -> Pairs:
+    """Row numbers in the order of the left side, and of a row's partners that of the right one; -1 comes last."""
+    is_signed = found[0][0].dtype.kind == "i"
+
+    def by_number(keys: list[Any], carried: list[Any]) -> tuple[list[Any], list[Any]]:
+        numbers = [array.as_integers(is_signed=False) for array in keys]  # so that -1 is the greatest
+        options = _core.SortOptions(False, verify)
+        in_order = _core.sort_device(runtime, plan, numbers, carried, [None] * len(keys), False, options)
+        return [array.as_integers(is_signed=is_signed) for array, _ in in_order], [values for _, values in in_order]
+
+    left, right = [rows for rows, _ in found], [rows for _, rows in found]
+    if right[0] is None:
+        return [(rows, None) for rows in by_number(left, [])[0]]
+    right, left = by_number(right, left)
+    left, right = by_number(left, right)  # stable
+    return list(zip(left, right, strict=True))
 
 
 def arrays_on_gpus(left: object, right: object) -> tuple[list[Any], list[Any]] | None:
@@ -84,15 +107,17 @@ class GpuJoin:
             ).rows
         )
 
-    def indices(self, *, by_key: bool) -> tuple[list[Any], list[Any] | None]:
+    def indices(self, order: Order = None) -> tuple[list[Any], list[Any] | None]:
         """Row numbers of both sides, an array for each GPU; (left, None) for semi and anti joins."""
-        verify = self._execution.verify
-        parts = self._run(
-            lambda runtime: _core.join_device_rows(
-                runtime, self._plan, self._left, self._right, self._how, verify, any_order=not by_key, way=self._way
-            )
-        )
+        parts = self._run(lambda runtime: self._rows(runtime, order))
         left = [like(of_left, original) for (of_left, _), original in zip(parts, self._originals, strict=True)]
         if self._how in ("semi", "anti"):
             return left, None
         return left, [like(of_right, original) for (_, of_right), original in zip(parts, self._originals, strict=True)]
+
+    def _rows(self, runtime: _core.Runtime, order: Order) -> Pairs:
+        verify = self._execution.verify
+        found = _core.join_device_rows(
+            runtime, self._plan, self._left, self._right, self._how, verify, any_order=order != "key", way=self._way
+        )
+        return by_left_rows(runtime, self._plan.sort, found, verify=verify) if order == "left" else found

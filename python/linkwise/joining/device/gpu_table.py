@@ -11,7 +11,7 @@ from linkwise._core import UsageError
 from linkwise.columns.sort_keys import By, Descending, sort_keys_of
 from linkwise.joining.device.device_columns import JoinableColumns
 from linkwise.joining.device.late_materialization import Joined, Piece, Relation, RowNumbers, Taken
-from linkwise.joining.matching import Columns, How, Order
+from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
@@ -133,20 +133,19 @@ class GpuTable:
 
         ``how`` is ``"inner"``, ``"semi"`` or ``"anti"``: the others make rows that lack one side, which arrays cannot
         hold; ``linkwise.join_indices`` numbers these. Several keys are integers of 4 or 8 bytes that fit into 64 bits
-        together. ``order`` is ``None`` or ``"key"``.
+        together.
         """
         check_how(how)
         if how not in ("inner", "semi", "anti"):
             raise UsageError(
                 f"a {how} join has rows that lack one side, and arrays have no nulls; join_indices numbers such rows -1"
             )
-        if order not in (None, "key"):
-            raise UsageError(f"rows on GPUs come in any order, or by key, not order={order!r}")
+        check_order(order)
         if self._gpus.gpus != other._gpus.gpus:
             raise UsageError(f"one table lies on GPUs {self._gpus.gpus}, and the other on {other._gpus.gpus}")
         keys = key_pairs(self.column_names, other.column_names, on, left_on, right_on)
         of_left, of_right = self._matched_keys(other, keys.pairs)
-        left, right = self._gpus.matches(of_left, of_right, how, by_key=order == "key")
+        left, right = self._gpus.matches(of_left, of_right, how, order)
         left_rows = RowNumbers(self._gpus, None, left)
         if right is None:
             return self._made(Taken(self._relation, left_rows), self._names)

@@ -104,12 +104,13 @@ class UnpartitionedJoin : ProbedSides {
     const bool has_integers = key_class(build_.key_type) != KeyClass::floating;
     const bool emits_alone = emissions_.takes_rest && streams_.size() > 1;
     if (!is_chosen()) {
-      if (build_.rows > JoinTable::most_rows) throw UsageError("one table takes fewer than 2^32 - 1 rows" + advice);
+      const bool is_direct = input_.way == DeviceJoinWay::direct;
+      if (build_.rows > (is_direct ? JoinTable::most_rows : JoinTable::most_hashed_rows(build_.type.key)))
+        throw UsageError("the shorter side has too many rows for one table" + advice);
       if (emits_alone)
         throw UsageError("with a table on each GPU, unmatched rows of the shorter side would be found on all" + advice);
-      if (input_.way == DeviceJoinWay::direct && !has_integers)
-        throw UsageError("a direct table is for integer keys" + advice);
-      choices_.push_back(input_.way == DeviceJoinWay::direct ? by_key() : Choice{});
+      if (is_direct && !has_integers) throw UsageError("a direct table is for integer keys" + advice);
+      choices_.push_back(is_direct ? by_key() : Choice{});
       if (JoinTable::places_in(choices_.front().range) == 0)
         throw UsageError("the keys of the shorter side spread over more than 2^32 integers" + advice);
       return;
@@ -127,7 +128,7 @@ class UnpartitionedJoin : ProbedSides {
       const std::uint64_t places = JoinTable::places_in(choice.range);
       if (places != 0 && seconds(choice.kind, places) < other) choices_.push_back(choice);
     }
-    if (hashed < partitioned) choices_.push_back({});
+    if (hashed < partitioned && build_.rows <= JoinTable::most_hashed_rows(build_.type.key)) choices_.push_back({});
   }
 
   // A table by key, after asking the GPUs for the range of their keys.
