@@ -11,7 +11,6 @@ counted. On one GPU cuDF joins beside, where it is installed.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ import numpy as np
 
 import cudf_peer
 import linkwise
-from harness import about, times_in_turn
+from harness import times_in_turn, write_results
 from local_sorts import timed
 
 REPETITIONS = 9
@@ -154,9 +153,7 @@ def main() -> None:
             for gpu in range(gpus):
                 with cupy.cuda.Device(gpu):
                     cupy.get_default_memory_pool().free_all_blocks()
-    if options.output:
-        told = {**about(linkwise.local_machine(), simulated=False), "results": results}
-        options.output.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_results(options.output, results)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ these. The join is of a tenth as many rows, with two columns and unique keys, wh
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 
 import linkwise
 from device_joins import scattered
-from harness import about, times_in_turn
+from harness import times_in_turn, write_results
 from local_sorts import timed
 
 REPETITIONS = 9
@@ -108,9 +107,7 @@ def main() -> None:
         results.append({"gpus": gpus, "rows": rows, "seconds": seconds, "medians": medians})
         del table, short
         cupy.get_default_memory_pool().free_all_blocks()
-    if options.output:
-        told = {**about(linkwise.local_machine(), simulated=False), "results": results}
-        options.output.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_results(options.output, results)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import statistics
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -128,6 +130,13 @@ def _commit() -> str:
         return os.environ["LINKWISE_COMMIT"]
     done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
+
+
+def write_results(path: Path | None, results: Any) -> None:
+    """Write results of this machine and what it is, if a file is named."""
+    if path is not None:
+        told = {**about(linkwise.local_machine(), simulated=False), "results": results}
+        path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def about(machine: linkwise.Machine, *, simulated: bool) -> dict[str, Any]:

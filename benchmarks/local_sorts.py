@@ -10,7 +10,6 @@ case is compared with CuPy's; of several GPUs, order and sum are looked at.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ import numpy as np
 import cudf_peer
 import linkwise
 from device_sorts import check_parts
-from harness import about, times_in_turn
+from harness import times_in_turn, write_results
 
 REPETITIONS = 9
 CASES = (
@@ -131,9 +130,7 @@ def main() -> None:
         for rows in options.rows
         for case in options.cases
     ]
-    if options.output:
-        told = {**about(linkwise.local_machine(), simulated=False), "results": results}
-        options.output.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_results(options.output, results)
 
 
 if __name__ == "__main__":

@@ -176,9 +176,7 @@ def test_every_flipped_bit_of_a_copy_is_found(way: str, wants_rows: bool) -> Non
     copies = join(0)
     assert copies >= 2
     for number in range(1, copies + 1):
-        with pytest.raises(
-            (linkwise.CorruptDataError, UsageError), match="is not what came in|more than 2\\^32|repeats"
-        ):
+        with pytest.raises(linkwise.CorruptDataError, match="is not what came in"):
             join(number)
 
 

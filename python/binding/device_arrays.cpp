@@ -30,6 +30,13 @@ KeyType key_type_of(const nb::dlpack::dtype& type) {
   throw UsageError("keys of this type cannot be sorted; integers and floats of 8 to 64 bits can");
 }
 
+void require_array_on(const nb::ndarray<nb::ndim<1>>& array, const Runtime& runtime, int gpu) {
+  if (array.size() > 1 && array.stride(0) != 1) throw UsageError("the arrays on the GPUs must be contiguous");
+  const bool on_gpu = array.device_type() == nb::device::cuda::value;
+  if (on_gpu == runtime.simulated() || (on_gpu && array.device_id() != gpu))
+    throw UsageError("an array does not lie on the GPU that it is said to be on");
+}
+
 void* native_stream(std::int64_t number) {
   return reinterpret_cast<void*>(number);  // NOLINT(performance-no-int-to-ptr)
 }

@@ -21,6 +21,9 @@ std::string type_string(const nanobind::dlpack::dtype& type);
 /// The CUDA handle of a stream; the numbers of DLPack and of the CUDA array interface are CUDA's own handles.
 void* native_stream(std::int64_t number);
 
+/// @throws UsageError unless the array is contiguous and lies on that GPU, or in host memory if GPUs are simulated.
+void require_array_on(const nanobind::ndarray<nanobind::ndim<1>>& array, const Runtime& runtime, int gpu);
+
 /// Memory on a GPU, kept for as long as an array refers to it. Consumers may still be using it on their own streams
 /// when they drop the array, so those streams are recorded.
 class PartMemory {

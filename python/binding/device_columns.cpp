@@ -58,10 +58,7 @@ std::vector<DeviceArray> lend(const nb::object& runtime_object, const std::vecto
   std::vector<DeviceArray> lent;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     const nb::ndarray<nb::ndim<1>>& array = arrays[g];
-    if (array.size() > 1 && array.stride(0) != 1) throw UsageError("the arrays on the GPUs must be contiguous");
-    const bool on_gpu = array.device_type() == nb::device::cuda::value;
-    if (on_gpu == runtime.simulated() || (on_gpu && array.device_id() != gpus[g]))
-      throw UsageError("an array does not lie on the GPU that it is said to be on");
+    require_array_on(array, runtime, gpus[g]);
     const Place place = Place::gpu(gpus[g]);
     const Stream stream = runtime.stream(place, "compute");
     runtime.wait(stream, runtime.record(runtime.foreign_stream(place, native_stream(streams[g].value_or(0)))));

@@ -31,10 +31,7 @@ DeviceColumns columns_of(const Runtime& runtime, const SortPlan& plan, const std
   if (!values.empty()) columns.value_width = to_value_width(static_cast<int>(values.front().itemsize()));
   const auto check = [&](const AnyArray& array, const nb::dlpack::dtype& type, std::size_t g) {
     if (array.dtype() != type) throw UsageError("the arrays differ in type");
-    if (array.size() > 1 && array.stride(0) != 1) throw UsageError("the arrays on the GPUs must be contiguous");
-    const bool on_gpu = array.device_type() == nb::device::cuda::value;
-    if (on_gpu == runtime.simulated() || (on_gpu && array.device_id() != plan.gpus[g]))
-      throw UsageError("an array does not lie on the GPU that it is said to be on");
+    require_array_on(array, runtime, plan.gpus[g]);
   };
   for (std::size_t g = 0; g < keys.size(); ++g) {
     check(keys[g], keys.front().dtype(), g);

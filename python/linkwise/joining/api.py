@@ -20,7 +20,7 @@ from linkwise.columns.sort_keys import listed
 from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of, native_of
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device.device_join import GpuJoin, arrays_on_gpus
-from linkwise.joining.device.gpu_table import joined_columns
+from linkwise.joining.device.gpu_table import GpuTable
 from linkwise.joining.join_check import check_join
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate, check_order, matches_of_keys, sides_of
 from linkwise.joining.tables import TableJoin, check_how, key_pairs
@@ -89,8 +89,15 @@ def join(
     if isinstance(left, Mapping) or isinstance(right, Mapping):
         if (nulls_equal, validate, presorted) != (False, "m:m", False):
             raise UsageError("of dictionaries of columns on GPUs, join takes on=, how=, suffix= and order=")
-        columns = cast(Any, left), right
-        return cast(Relation, joined_columns(*columns, options, on, left_on, right_on, how, suffix, order))
+        if options.plan is not None:
+            raise UsageError("plan= is for data in host memory and for single arrays, not for dictionaries of columns")
+        if not isinstance(left, Mapping) or not isinstance(right, Mapping):
+            raise UsageError(
+                "one side is a dictionary of columns on GPUs, and the other is not; bring both to one place"
+            )
+        tables = GpuTable(left, **execution), GpuTable(right, **execution)
+        on_gpus = tables[0].join(tables[1], on, left_on=left_on, right_on=right_on, how=how, suffix=suffix, order=order)
+        return cast(Relation, on_gpus.to_dict())
     (left, as_given), (right, _) = native_of(left), native_of(right)
     labels = labels_of(right) | labels_of(left)
     named = [_named(columns, labels) for columns in (on, left_on, right_on)]

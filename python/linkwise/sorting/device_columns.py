@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any, cast
@@ -67,10 +67,10 @@ class GpuColumns:
         with self.session() as (runtime, gpus):
             return _core.bring_column(runtime, gpus, column)
 
-    def lend(self, arrays: Sequence[Any], streams: Sequence[int | None]) -> Parts:
-        """Take other libraries' arrays, one on each GPU, as a column, without a copy."""
+    def lend(self, columns: Mapping[str, tuple[list[Any], list[int | None]]]) -> dict[str, Parts]:
+        """Take columns of other libraries' arrays, one on each GPU with its stream, without a copy."""
         with self.session() as (runtime, gpus):
-            return _core.lend_arrays(runtime, gpus, list(arrays), list(streams))
+            return {name: _core.lend_arrays(runtime, gpus, *column) for name, column in columns.items()}
 
     def sorted(self, keys: Sequence[Parts], descending: Sequence[bool]) -> tuple[Parts, Parts]:
         """The row numbers that sort columns by these keys, the most significant first, and that key in order. Stable.

@@ -54,10 +54,12 @@ class ArraysOnGpus:
 
     def lent_to(self, gpus: GpuColumns) -> dict[str, Parts]:
         """The columns as the core takes them, without a copy."""
-        return {
-            name: gpus.lend([_contiguous(array) for array in arrays], [stream_of(a, self._on_gpus) for a in arrays])
-            for name, arrays in self.arrays.items()
-        }
+        return gpus.lend(
+            {
+                name: ([_contiguous(array) for array in arrays], [stream_of(array, self._on_gpus) for array in arrays])
+                for name, arrays in self.arrays.items()
+            }
+        )
 
 
 def given_back(parts: Parts, originals: list[Any], *, is_list: bool) -> Any:

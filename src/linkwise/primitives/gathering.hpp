@@ -26,7 +26,7 @@ struct FixedColumn {
 /// Packing the columns' rows into records pays if several columns are gathered at random places: memory is read in
 /// sectors of 32 bytes, so that a record costs no more than one of its fields. Columns have as many rows each, and come
 /// with the widest first.
-constexpr int most_packed_columns = 8, most_record_bytes = 32;
+constexpr int most_packed_columns = RawFields::most, most_record_bytes = 32;
 /// 16 or 32. The columns have most_record_bytes at most.
 int record_bytes_of(std::span<const FixedColumn> columns);
 void pack_rows(Runtime& runtime, Stream stream, std::span<const FixedColumn> columns, const MemoryView& records);

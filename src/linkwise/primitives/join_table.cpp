@@ -97,15 +97,6 @@ std::uint64_t JoinTable::places_in(CodeRange range) {
   return more >= std::uint64_t{1} << 32 ? 0 : more + 1;
 }
 
-std::uint64_t JoinTable::bytes(TableKind kind, KeyWidth width, std::uint64_t places) {
-  switch (kind) {
-    case TableKind::hashed: return 2 * static_cast<std::uint64_t>(width) * places;
-    case TableKind::direct: return 4 * places;
-    case TableKind::bitmap: return (places + 31) / 32 * 4;
-  }
-  return 0;
-}
-
 JoinTable JoinTable::hashed(const HashSide& build) {
   return {TableKind::hashed, build, slots_for(build.rows()), 0, {}, {}};
 }

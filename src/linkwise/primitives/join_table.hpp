@@ -29,8 +29,7 @@ struct JoinTable {
   }
   /// Places of a table by key; 0 if they are more than 2^32.
   static std::uint64_t places_in(CodeRange range);
-  static std::uint64_t bytes(TableKind kind, KeyWidth width, std::uint64_t places);
-  [[nodiscard]] std::uint64_t entry_bytes() const { return bytes(kind, build.width(), places); }
+  [[nodiscard]] std::uint64_t entry_bytes() const { return table_bytes(kind, build.width(), places); }
   static constexpr std::uint64_t most_rows = RawJoinTable::nobody - std::uint64_t{1};
 };
 

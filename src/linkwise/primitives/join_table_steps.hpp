@@ -13,6 +13,18 @@ enum class TableKind : std::uint8_t {
   bitmap   ///< a bit for each key, where it does not matter which row has it
 };
 
+/// The bytes of a table with so many places: slots of a hash and a row number, row numbers of 4 bytes, or bits.
+constexpr std::uint64_t table_bytes(TableKind kind, KeyWidth width, std::uint64_t places) {
+  switch (kind) {
+    case TableKind::hashed: return 2 * static_cast<std::uint64_t>(width) * places;
+    case TableKind::direct: return 4 * places;
+    case TableKind::bitmap: return (places + 31) / 32 * 4;
+  }
+  return 0;
+}
+/// Every byte of an empty table.
+constexpr std::uint8_t empty_table_byte(TableKind kind) { return kind == TableKind::bitmap ? 0 : 0xff; }
+
 /// What filling and checking the table found out.
 struct TableState {
   std::uint64_t repeated = 0;  ///< rows that met an equal key in the table
@@ -116,11 +128,8 @@ struct RawTableProbe {
   std::uint8_t* met = nullptr;  ///< a byte for each build row: whether it matched; null: not wanted
   bool adds_values = false;
 
-  [[nodiscard]] LINKWISE_BOTH bool asks_whether() const {
-    return emission == Emission::one_if_matched || emission == Emission::one_if_unmatched;
-  }
   [[nodiscard]] LINKWISE_BOTH bool is_usable() const {
-    return table.state->is_usable(table.kind, table.build.count, asks_whether());
+    return table.state->is_usable(table.kind, table.build.count, asks_whether(emission));
   }
 };
 

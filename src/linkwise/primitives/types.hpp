@@ -166,6 +166,11 @@ LINKWISE_BOTH constexpr std::uint64_t rows_emitted(Emission emission, std::uint6
   return 0;
 }
 
+/// Whether it matters only whether a row matches, not with which others.
+LINKWISE_BOTH constexpr bool asks_whether(Emission emission) {
+  return emission == Emission::one_if_matched || emission == Emission::one_if_unmatched;
+}
+
 /// `probe` reports for each row where its key begins on the build side, or where it would begin if it occurred there;
 /// the highest bit is set if it does not occur.
 constexpr std::uint32_t unmatched_bit = 1u << 31;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from linkwise import _core
-from linkwise.joining.device.device_join import by_left_rows
+from linkwise.joining.device.device_join import found_rows
 from linkwise.joining.host_join import leaves_to_gpus
 from linkwise.joining.matching import Order
 from linkwise.planning.constraints import resident_plan
@@ -52,11 +52,8 @@ class JoinableColumns(GpuColumns):
         plan.sort = resident_plan(self.execution, gpus)
         no_streams = [None] * len(gpus)
         of_left, of_right = (_core.ArraysOfSide(cast(list[Any], keys), [], no_streams) for keys in (left, right))
-        verify = self.execution.verify
-        found = _core.join_device_rows(
-            runtime, plan, of_left, of_right, how, verify, row_number_bytes=4, any_order=order != "key"
+        found = found_rows(
+            runtime, plan, of_left, of_right, how, order, verify=self.execution.verify, row_number_bytes=4
         )
-        if order == "left":
-            found = by_left_rows(runtime, plan.sort, found, verify=verify)
         rights = [cast(_core.DeviceArray, rows) for _, rows in found]
         return [rows for rows, _ in found], None if how in ("semi", "anti") else rights

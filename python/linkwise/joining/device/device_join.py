@@ -24,7 +24,26 @@ Pairs = list[tuple[_core.DeviceArray, Any]]
 """For each GPU, row numbers of the left and of the right side, or None."""
 
 
-def by_left_rows(runtime: _core.Runtime, plan: _core.SortPlan, found: Pairs, *, verify: bool) -> Pairs:
+def found_rows(
+    runtime: _core.Runtime,
+    plan: _core.JoinPlan,
+    left: _core.ArraysOfSide,
+    right: _core.ArraysOfSide,
+    how: str,
+    order: Order,
+    *,
+    verify: bool,
+    way: str = "auto",
+    row_number_bytes: int = 8,
+) -> Pairs:
+    """The row numbers of a join; of the left side alone for semi and anti joins."""
+    found = _core.join_device_rows(
+        runtime, plan, left, right, how, verify, row_number_bytes=row_number_bytes, any_order=order != "key", way=way
+    )
+    return _by_left_rows(runtime, plan.sort, found, verify=verify) if order == "left" else found
+
+
+def _by_left_rows(runtime: _core.Runtime, plan: _core.SortPlan, found: Pairs, *, verify: bool) -> Pairs:
     """Row numbers in the order of the left side, and of a row's partners that of the right one; -1 comes last."""
     is_signed = found[0][0].dtype.kind == "i"
 
@@ -109,15 +128,13 @@ class GpuJoin:
 
     def indices(self, order: Order = None) -> tuple[list[Any], list[Any] | None]:
         """Row numbers of both sides, an array for each GPU; (left, None) for semi and anti joins."""
-        parts = self._run(lambda runtime: self._rows(runtime, order))
+        parts = self._run(
+            lambda runtime: found_rows(
+                runtime, self._plan, self._left, self._right, self._how, order, verify=self._execution.verify,
+                way=self._way,
+            )
+        )  # fmt: skip
         left = [like(of_left, original) for (of_left, _), original in zip(parts, self._originals, strict=True)]
         if self._how in ("semi", "anti"):
             return left, None
         return left, [like(of_right, original) for (_, of_right), original in zip(parts, self._originals, strict=True)]
-
-    def _rows(self, runtime: _core.Runtime, order: Order) -> Pairs:
-        verify = self._execution.verify
-        found = _core.join_device_rows(
-            runtime, self._plan, self._left, self._right, self._how, verify, any_order=order != "key", way=self._way
-        )
-        return by_left_rows(runtime, self._plan.sort, found, verify=verify) if order == "left" else found

@@ -190,30 +190,3 @@ class GpuTable:
         if packed is None:
             raise UsageError(f"the {len(pairs)} keys take more than 64 bits together; join by fewer of them")
         return packed
-
-
-def joined_columns(
-    left: Mapping[str, Any],
-    right: Any,
-    options: ExecutionOptions,
-    on: Columns | None,
-    left_on: Columns | None,
-    right_on: Columns | None,
-    how: How,
-    suffix: str,
-    order: Order,
-) -> dict[str, Any]:
-    """The join of two dictionaries of columns that lie on the GPUs; see ``GpuTable.join``."""
-    if not isinstance(left, Mapping) or not isinstance(right, Mapping):
-        raise UsageError("one side is a dictionary of columns on GPUs, and the other is not; bring both to one place")
-    if options.plan is not None:
-        raise UsageError("plan= is for data in host memory and for single arrays, not for dictionaries of columns")
-    tables = [
-        GpuTable(
-            side, machine=options.machine, gpus=options.gpus, strategy=options.strategy,
-            memory_limit=options.memory_limit, verify=options.verify,
-        )
-        for side in (left, right)
-    ]  # fmt: skip
-    joined = tables[0].join(tables[1], on, left_on=left_on, right_on=right_on, how=how, suffix=suffix, order=order)
-    return joined.to_dict()

@@ -154,10 +154,9 @@ class HashJoin : ProbedSides {
   }
 
   [[nodiscard]] std::uint64_t rows_of(const OnGpu& gpu) const { return probed_rows(gpu) + gpu.found.rest; }
+  using ProbedSides::probed_rows;
   [[nodiscard]] std::uint64_t probed_rows(const OnGpu& gpu) const {
-    if (!emissions_.writes_probe) return 0;
-    const MatchTotals& totals = gpu.found.totals;
-    return rows_of_task(emissions_.probe, gpu.match.probe.rows(), totals.matches, totals.matched_rows);
+    return probed_rows(gpu.found.totals, gpu.match.probe.rows());
   }
 
   RowsOnGpu write(std::size_t g) {

@@ -51,7 +51,7 @@ double seconds_of_partitioned(const Machine& machine, const JoinToPrice& join, c
 
 double seconds_of_unpartitioned(const Runtime& runtime, const JoinToPrice& join, TableKind kind, std::uint64_t places) {
   const auto gpus = static_cast<double>(join.gpus), key = static_cast<double>(join.width);
-  const std::uint64_t bytes = JoinTable::bytes(kind, join.width, places);
+  const std::uint64_t bytes = table_bytes(kind, join.width, places);
   double seconds = one_table + (kind == TableKind::hashed ? 0 : asking) +
                    seconds_to_fill_table(runtime, kind, join.build_rows, bytes) +
                    seconds_of_lookups(runtime, kind, join.probe_rows / join.gpus, bytes,

@@ -78,6 +78,11 @@ MemoryView ProbedSides::allocate(std::size_t gpu, std::uint64_t bytes) {
   return memory_.emplace_back(runtime_.allocate(streams_[gpu].place, bytes, "hash join")).view();
 }
 
+std::uint64_t ProbedSides::probed_rows(const MatchTotals& found, std::uint64_t probing) const {
+  if (!emissions_.writes_probe) return 0;
+  return rows_of_task(emissions_.probe, probing, found.matches, found.matched_rows);
+}
+
 RowsOnGpu ProbedSides::room_for(std::size_t gpu, std::uint64_t rows) {
   return {runtime_, streams_[gpu].place, rows, static_cast<std::uint64_t>(shown_bytes(left_)),
           is_filter(input_.kind) ? 0 : static_cast<std::uint64_t>(shown_bytes(right_))};

@@ -38,6 +38,8 @@ class ProbedSides : protected DeviceJoinSides {
   /// Whether the probe side writes rows of the result.
   [[nodiscard]] bool writes() const { return wants_rows_ && emissions_.writes_probe; }
   [[nodiscard]] bool is_chosen() const { return input_.way == DeviceJoinWay::chosen; }
+  /// The rows of the result that so many probe rows make.
+  [[nodiscard]] std::uint64_t probed_rows(const MatchTotals& found, std::uint64_t probing) const;
   RowsOnGpu room_for(std::size_t gpu, std::uint64_t rows);
   /// The columns of the result that have the probe side's and the build side's values.
   [[nodiscard]] std::pair<HashColumn, HashColumn> columns_in(const RowsOnGpu& made) const;

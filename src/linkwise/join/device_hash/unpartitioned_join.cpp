@@ -44,7 +44,7 @@ class UnpartitionedJoin : ProbedSides {
       std::uint64_t rows = 0;
       std::vector<MatchTotals> found;
       for (const OnGpu& gpu : gpus_) {
-        rows += probed_rows(gpu) + gpu.found.rest;
+        rows += probed_rows(gpu.found.totals, gpu.probe.probe.rows()) + gpu.found.rest;
         found.push_back(gpu.found.totals);
       }
       runtime_.synchronize();
@@ -90,12 +90,9 @@ class UnpartitionedJoin : ProbedSides {
     [[nodiscard]] MemoryView rest() const { return numbers.slice(offsetof(Found, rest), 8); }
   };
 
-  [[nodiscard]] bool asks_whether() const {
-    return emissions_.probe == Emission::one_if_matched || emissions_.probe == Emission::one_if_unmatched;
-  }
   // The kind of a table that is indexed by keys: a bitmap, if it does not matter which build row matches.
   [[nodiscard]] TableKind kind_by_key() const {
-    const bool needs_rows = emissions_.takes_rest || sums_ || (wants_rows_ && !asks_whether());
+    const bool needs_rows = emissions_.takes_rest || sums_ || (wants_rows_ && !asks_whether(emissions_.probe));
     return needs_rows ? TableKind::direct : TableKind::bitmap;
   }
 
@@ -251,7 +248,8 @@ class UnpartitionedJoin : ProbedSides {
     runtime_.read_back(reads);
     if (input_.verify && !parts_.copies_agree()) throw_changed("a copy of the shorter side is not what came in");
     const auto is_usable = [&](const OnGpu& gpu) {
-      return gpu.found.state.is_usable(gpu.probe.table.kind, gpu.probe.table.build.rows(), asks_whether());
+      return gpu.found.state.is_usable(gpu.probe.table.kind, gpu.probe.table.build.rows(),
+                                       asks_whether(emissions_.probe));
     };
     if (!std::ranges::all_of(gpus_, is_usable)) return false;
     if (std::ranges::any_of(gpus_, [](const OnGpu& gpu) { return gpu.found.state.missing > 0; }))
@@ -267,12 +265,6 @@ class UnpartitionedJoin : ProbedSides {
                            : "too many rows of the shorter side have the same key for one table" + advice);
     runtime_.synchronize();
     return {};
-  }
-
-  [[nodiscard]] std::uint64_t probed_rows(const OnGpu& gpu) const {
-    if (!emissions_.writes_probe) return 0;
-    const MatchTotals& totals = gpu.found.totals;
-    return rows_of_task(emissions_.probe, gpu.probe.probe.rows(), totals.matches, totals.matched_rows);
   }
 
   // Emits the build rows that have matched or have not, behind those that the probe side has written.

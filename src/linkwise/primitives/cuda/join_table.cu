@@ -160,7 +160,7 @@ __device__ __forceinline__ std::uint64_t for_matches(const RawJoinTable& table, 
 // Whether a key's first match is all that is needed.
 __device__ __forceinline__ bool takes_one(const RawTableProbe& probe, const RawJoinTable& table) {
   return table.kind != TableKind::hashed || table.state->repeated == 0 ||
-         (probe.asks_whether() && probe.met == nullptr && !probe.adds_values);
+         (asks_whether(probe.emission) && probe.met == nullptr && !probe.adds_values);
 }
 
 template <typename Key, TableKind kind>
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(block_threads)
   if (!probe.is_usable()) return;
   const RawJoinTable table = of_kind<kind>(probe.table);
   const bool once = takes_one(probe, table);
-  const bool writes_pairs = probe.emission == Emission::pairs || probe.emission == Emission::pairs_or_one;
+  const bool writes_pairs = !asks_whether(probe.emission);
   const ProbedRows<Key, kind> probed(probe, table, blockIdx.x);
   unsigned emitted[probes_at_once], of_thread = 0;
 #pragma unroll
@@ -308,10 +308,9 @@ std::uint64_t cache_bytes() {
 }
 
 void fill_join_table(cudaStream_t stream, const RawJoinTable& table) {
-  const std::uint64_t words = table.kind == TableKind::bitmap ? (table.places + 31) / 32 : table.places;
-  const std::uint64_t bytes =
-      words * (table.kind == TableKind::hashed ? 2 * static_cast<std::uint64_t>(table.width) : 4);
-  check(cudaMemsetAsync(table.entries, table.kind == TableKind::bitmap ? 0 : 0xff, bytes, stream), "clear the table");
+  check(cudaMemsetAsync(table.entries, empty_table_byte(table.kind), table_bytes(table.kind, table.width, table.places),
+                        stream),
+        "clear the table");
   check(cudaMemsetAsync(table.state, 0, sizeof *table.state, stream), "clear the table's state");
   if (table.build.count == 0) return;
   with_table(table, [&](auto key, auto kind) {

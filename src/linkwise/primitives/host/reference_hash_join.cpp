@@ -164,7 +164,7 @@ void count_hash_matches_on_host(const RawHashMatch& match, const RawHashCount& c
 }
 
 void write_hash_matches_on_host(const RawHashMatch& match, const RawHashRows& rows) {
-  const bool writes_pairs = match.emission == Emission::pairs || match.emission == Emission::pairs_or_one;
+  const bool writes_pairs = !asks_whether(match.emission);
   std::uint64_t task = 0, at = rows.offsets[0];
   const auto write = [&](std::uint64_t row, std::uint64_t of_build) {
     rows.probe.set(at, match.probe.value(row));

@@ -61,10 +61,8 @@ void for_probes(const RawTableProbe& probe, const Body& body) {
 
 void fill_join_table_on_host(const RawJoinTable& table) {
   *table.state = {};
-  const std::uint64_t entries = table.kind == TableKind::bitmap ? (table.places + 31) / 32 : table.places;
-  const std::uint64_t bytes = table.kind == TableKind::hashed ? 2 * static_cast<std::uint64_t>(table.width) : 4;
-  std::fill_n(static_cast<std::uint8_t*>(table.entries), bytes * entries,
-              table.kind == TableKind::bitmap ? std::uint8_t{0} : std::uint8_t{0xff});
+  std::fill_n(static_cast<std::uint8_t*>(table.entries), table_bytes(table.kind, table.width, table.places),
+              empty_table_byte(table.kind));
   for_rows(table, table.build, [&](std::uint64_t row, auto sought) {
     if (table.kind == TableKind::hashed) return enter_hashed(table, sought, row);
     const std::uint64_t at = table.place(sought);
@@ -113,7 +111,7 @@ void write_table_matches_on_host(const RawTableProbe& probe, const RawTableRows&
     rows.probe.set(at, probe.probe.value(row));
     rows.build.set(at, of_build);
   };
-  const bool writes_pairs = probe.emission == Emission::pairs || probe.emission == Emission::pairs_or_one;
+  const bool writes_pairs = !asks_whether(probe.emission);
   for_probes(probe, [&](std::uint64_t row, auto sought, auto cursor) {
     const bool matches = cursor.has_row();
     for (; cursor.has_row(); cursor.next(probe.table, sought)) {

@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(match_threads, 2)
   if (blockIdx.x >= *match.task_count) return;
   Matching<Key> matching(match, shape, shared);
   MatchTotals mine;
-  const bool only_whether = match.emission == Emission::one_if_matched || match.emission == Emission::one_if_unmatched;
+  const bool only_whether = asks_whether(match.emission);
   const bool stops_early = only_whether && match.met == nullptr && !count.adds_values;
   matching.run(count.adds_values, [&](std::uint64_t row, Key hash, std::uint64_t value, unsigned chain) {
     std::uint64_t found = 0;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(match_threads, 2)
     if (lane == 0 && votes != 0) base = atomicAdd(&taken, static_cast<unsigned>(__popc(votes)));
     return first + __shfl_sync(~0u, base, 0) + __popc(votes & ((1u << lane) - 1));
   };
-  const bool writes_pairs = match.emission == Emission::pairs || match.emission == Emission::pairs_or_one;
+  const bool writes_pairs = !asks_whether(match.emission);
   matching.run(rows.probe.to != nullptr, [&](std::uint64_t row, Key hash, std::uint64_t value, unsigned chain) {
     unsigned found = matching.table.first(chain, hash);
     if (found != Table<Key>::nobody && matching.wants_matched()) matching.note(row);
