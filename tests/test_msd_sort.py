@@ -14,6 +14,7 @@ from on_device import KEY_TYPES, OnDevice
 
 Array = np.ndarray[Any, Any]
 COUNTS = (1, 2, 33, 5_121, 10_241, 100_003, 1_000_003)
+VALUES = (0, 4, 8, 16)  # bytes
 KINDS = {dtype: kind for kind, dtype in KEY_TYPES.items() if np.dtype(dtype).itemsize >= 4}
 
 
@@ -24,18 +25,38 @@ def records_of(view: _core.MemoryView, dtype: Any, count: int, skipped: int = 0)
     return _core.Records(_core.RecordType(size, 0), count, keys_view, view.slice(0, 0))
 
 
+def with_values(source: _core.Records, values: _core.MemoryView, value_bytes: int, skipped: int = 0) -> _core.Records:
+    kind = _core.RecordType(source.type.key_bytes, value_bytes)
+    view = values.slice(skipped * value_bytes, source.count * value_bytes)
+    return _core.Records(kind, source.count, source.keys, view)
+
+
+def numbered(count: int, value_bytes: int) -> Array:
+    """As many values, which tell their positions."""
+    values = np.zeros((count, value_bytes // 4), np.uint32)
+    values[:, 0], values[:, -1] = np.arange(count), np.arange(count)
+    return values
+
+
 def sort(
     device: OnDevice,
     data: Array,
     buffers: _core.SortBuffers = _core.SortBuffers.three,
     descending: bool = False,
     skipped: int = 0,
+    value_bytes: int = 0,
 ) -> Array:
-    """Sorted on the device, its checksum compared, and the input where nothing may write to it."""
+    """Sorted on the device; its checksum is compared, the input where nothing may write to it, and any values."""
     dtype, count = data.dtype, len(data)
+    values = numbered(count, value_bytes) if value_bytes else np.empty((count, 0), np.uint32)
+    ahead = np.zeros((skipped, value_bytes // 4), np.uint32)
     lent = device.put(np.concatenate([np.zeros(skipped, dtype), data]))
-    source = records_of(lent, dtype, count, skipped)
-    new = [records_of(device.memory(data.nbytes), dtype, count) for _ in range(2)]
+    lent_values = device.put(np.concatenate([ahead, values]))
+    source = with_values(records_of(lent, dtype, count, skipped), lent_values, value_bytes, skipped)
+    new = [
+        with_values(records_of(device.memory(data.nbytes), dtype, count), device.memory(values.nbytes), value_bytes)
+        for _ in range(2)
+    ]
     result = source if buffers == _core.SortBuffers.result_is_input else new[0]
     room = source if buffers == _core.SortBuffers.room_is_input else new[1]
     scratch = device.memory(_core.msd_sort_scratch_bytes(device.runtime, source.type, count))
@@ -47,19 +68,27 @@ def sort(
     assert device.get(sums[0], np.uint64) == device.get(sums[1], np.uint64)
     if buffers == _core.SortBuffers.three:
         assert (device.get(source.keys, np.uint8) == data.view(np.uint8)).all()
-    return device.get(result.keys, dtype)
+        assert (device.get(source.values, np.uint32) == values.ravel()).all()
+    found = device.get(result.keys, dtype)
+    if value_bytes:
+        order = expected_order(data, descending=descending)
+        assert (device.get(result.values, np.uint32) == values[order].ravel()).all()
+    return found
 
 
 def same(found: Array, expected: Array) -> bool:
     return found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("value_bytes", VALUES)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-def test_every_distribution_and_size(device: OnDevice, distribution: str, dtype: Any, count: int) -> None:
+def test_every_distribution_and_size(
+    device: OnDevice, distribution: str, dtype: Any, count: int, value_bytes: int
+) -> None:
     data = keys(distribution, count, dtype)
-    assert same(sort(device, data), np.sort(data))
+    assert same(sort(device, data, value_bytes=value_bytes), np.sort(data))
 
 
 def clusters(random: np.random.Generator, dtype: Any, count: int) -> Array:
@@ -94,13 +123,20 @@ def beyond_the_sample(random: np.random.Generator, dtype: Any, count: int) -> Ar
     return data
 
 
+def nearly_equal(random: np.random.Generator, dtype: Any, count: int) -> Array:
+    """Pairs that only their last bit tells apart: too near for numbers of 64 bits that have positions too."""
+    bits = 8 * np.dtype(dtype).itemsize
+    return ((random.integers(0, 1 << 31, count) << (bits - 32)) + np.arange(count) % 2).astype(dtype)
+
+
+@pytest.mark.parametrize("value_bytes", VALUES)
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
-@pytest.mark.parametrize("made", [clusters, few_bits, heavy_hitter, gaps_that_double, beyond_the_sample])
-def test_keys_that_do_not_suit_it(device: OnDevice, made: Any, dtype: Any) -> None:
+@pytest.mark.parametrize("made", [clusters, few_bits, heavy_hitter, gaps_that_double, beyond_the_sample, nearly_equal])
+def test_keys_that_do_not_suit_it(device: OnDevice, made: Any, dtype: Any, value_bytes: int) -> None:
     random = np.random.default_rng(7)
     for count in (70_001, 3_000_017):
         data = made(random, dtype, count)
-        assert same(sort(device, data), np.sort(data))
+        assert same(sort(device, data, value_bytes=value_bytes), np.sort(data))
 
 
 @pytest.mark.gpu
@@ -126,20 +162,37 @@ def test_what_suits_it() -> None:
     assert not suits(clusters(random, np.uint64, 10 * count))
 
 
+@pytest.mark.parametrize("value_bytes", VALUES)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", KINDS, ids=lambda dtype: np.dtype(dtype).name)
-def test_native_keys(device: OnDevice, dtype: Any, descending: bool) -> None:
+def test_native_keys(device: OnDevice, dtype: Any, descending: bool, value_bytes: int) -> None:
     data = keys("extremes", 50_021, dtype)
-    assert same(sort(device, data, descending=descending), data[expected_order(data, descending=descending)])
+    found = sort(device, data, descending=descending, value_bytes=value_bytes)
+    assert same(found, data[expected_order(data, descending=descending)])
 
 
+@pytest.mark.parametrize("value_bytes", VALUES)
 @pytest.mark.parametrize("buffers", list(_core.SortBuffers), ids=lambda buffers: buffers.name)
 @pytest.mark.parametrize("count", [4_097, 200_003, 6_000_011])
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
-def test_in_two_buffers_or_three(device: OnDevice, dtype: Any, count: int, buffers: _core.SortBuffers) -> None:
+def test_in_two_buffers_or_three(
+    device: OnDevice, dtype: Any, count: int, buffers: _core.SortBuffers, value_bytes: int
+) -> None:
     """Of one level, and of two."""
     data = keys("uniform", count, dtype)
-    assert same(sort(device, data, buffers), np.sort(data))
+    assert same(sort(device, data, buffers, value_bytes=value_bytes), np.sort(data))
+
+
+@pytest.mark.gpu
+def test_ranks_by_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tile is partitioned again, as if atomics had not served a warp's lanes in their order."""
+    monkeypatch.setenv("LINKWISE_DOUBT_ATOMICS", "1")
+    device = OnDevice(cuda_runtime())
+    for dtype in (np.uint32, np.uint64):
+        for value_bytes in VALUES[1:]:
+            for distribution in DISTRIBUTIONS:
+                data = keys(distribution, 1_000_003, dtype)
+                assert same(sort(device, data, value_bytes=value_bytes), np.sort(data))
 
 
 @pytest.mark.parametrize("skipped", [1, 2, 3, 5, 31])
@@ -149,4 +202,6 @@ def test_an_input_that_begins_anywhere(device: OnDevice, dtype: Any, skipped: in
     for count in (7, 9_001, 150_001):
         data = keys("uniform", count, dtype, skipped)
         for buffers in _core.SortBuffers:
-            assert same(sort(device, data, buffers, skipped=skipped), np.sort(data))
+            for value_bytes in VALUES:
+                found = sort(device, data, buffers, skipped=skipped, value_bytes=value_bytes)
+                assert same(found, np.sort(data))

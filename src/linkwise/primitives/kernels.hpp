@@ -108,9 +108,9 @@ class Kernels {
   /// Prepares `msd_sort` of the same native keys, buffers and scratch.
   virtual void look_at_keys(void* stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
                             SortBuffers buffers, void* scratch, KeySpread* spread) const = 0;
-  /// Sorts native keys of `input` into `result`, in the order of their codes. `room` is a spare buffer. The input
-  /// stays unchanged unless it is also the result or the room. *checksum = Σ record_hash over the native input keys,
-  /// unless null.
+  /// Sorts records with native keys from `input` into `result`, in the order of their codes. Stable. `room` is a spare
+  /// buffer. The input stays unchanged unless it is also the result or the room. *checksum = Σ record_hash over the
+  /// input's records with native keys, unless null.
   virtual void msd_sort(void* stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result,
                         RawRecords room, std::uint64_t count, void* scratch, std::uint64_t* checksum) const = 0;
 

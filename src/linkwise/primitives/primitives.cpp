@@ -124,9 +124,9 @@ void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& 
   operation.writes.push_back(scratch);
   if (checksum.bytes > 0) operation.writes.push_back(checksum);
   operation.work = {"sort with leading digits", input.count, static_cast<double>(input.type.bytes()), passes};
-  operation.run = [&kernels, coding, input, result, room, scratch, checksum](void* native) {
-    kernels.msd_sort(native, coding, input.type, input.raw(), result.raw(), room.raw(), input.count, scratch.data,
-                     reinterpret_cast<std::uint64_t*>(checksum.data));
+  auto* const sum = checksum.bytes > 0 ? reinterpret_cast<std::uint64_t*>(checksum.data) : nullptr;
+  operation.run = [&kernels, coding, input, result, room, scratch, sum](void* native) {
+    kernels.msd_sort(native, coding, input.type, input.raw(), result.raw(), room.raw(), input.count, scratch.data, sum);
   };
   runtime.enqueue(stream, std::move(operation));
 }

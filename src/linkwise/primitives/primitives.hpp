@@ -46,10 +46,10 @@ bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t co
 /// Samples the native keys' distribution, and prepares `msd_sort` in the scratch. `spread`: a KeySpread.
 void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, SortBuffers buffers,
                   const MemoryView& scratch, const MemoryView& spread);
-/// MSD radix sort of native keys into `result`, after `look_at_keys` with the same input, buffers and scratch.
-/// `result` and `room`, a spare buffer, are as long as the input, which may be one of them. `checksum`: 8 bytes for
-/// the input's checksum, or empty. Bytes of scratch: kernels().msd_sort_scratch_bytes, which is 0 where the sort is
-/// not supported.
+/// Stable MSD radix sort of records with native keys into `result`, after `look_at_keys` with the same input, buffers
+/// and scratch. `result` and `room`, a spare buffer, are as long as the input, which may be one of them. `checksum`: 8
+/// bytes for the input's checksum, or empty. Bytes of scratch: kernels().msd_sort_scratch_bytes, which is 0 where the
+/// sort is not supported.
 void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
               const Records& room, const MemoryView& scratch, const MemoryView& checksum);
 

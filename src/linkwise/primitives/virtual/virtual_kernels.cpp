@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -85,9 +86,7 @@ class VirtualKernels final : public Kernels {
     });
   }
 
-  std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const override {
-    return type.value == ValueWidth::none ? (1 << 17) + count / 4 : 0;
-  }
+  std::uint64_t msd_sort_scratch_bytes(RecordType, std::uint64_t count) const override { return (1 << 17) + count / 4; }
   // On CUDA, the threshold is higher.
   std::uint64_t fewest_for_msd_sort(RecordType) const override { return 1000; }
   // A digit of the first level is a quarter of the keys' range; only in_digits and in_first_quarter are set.
@@ -107,13 +106,23 @@ class VirtualKernels final : public Kernels {
   void msd_sort(void*, KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
                 std::uint64_t count, void*, std::uint64_t* sum) const override {
     if (sum != nullptr) checksum(nullptr, type, input, count, sum);
-    with_key(type.key, [&](auto key) {
+    with_record(type, [&](auto key, auto value) {
       using Key = typename decltype(key)::type;
-      std::vector<Key> codes(count);
+      using Value = typename decltype(value)::type;
+      std::vector<Key> codes(count), sorted(count);
       encode_on_host(coding.type, coding.descending, input.keys, codes.data(), count);
-      std::sort(codes.begin(), codes.end());
+      std::vector<std::uint32_t> rows(count);
+      std::iota(rows.begin(), rows.end(), 0);
+      std::ranges::stable_sort(rows, {}, [&](std::uint32_t row) { return codes[row]; });
+      for (std::uint64_t i = 0; i < count; ++i) sorted[i] = codes[rows[i]];
+      if constexpr (has_value<Value>) {
+        const auto* const from = static_cast<const Value*>(input.values);
+        const std::vector<Value> values(from, from + count);
+        std::fill_n(static_cast<Value*>(room.values), count, all_ones<Value>());
+        for (std::uint64_t i = 0; i < count; ++i) static_cast<Value*>(result.values)[i] = values[rows[i]];
+      }
       std::fill_n(static_cast<Key*>(room.keys), count, static_cast<Key>(0xdeadbeefdeadbeefULL));
-      decode_on_host(coding.type, coding.descending, codes.data(), result.keys, count);
+      decode_on_host(coding.type, coding.descending, sorted.data(), result.keys, count);
     });
   }
 

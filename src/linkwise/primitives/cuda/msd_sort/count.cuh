@@ -130,7 +130,7 @@ class SpanCount {
   RunLoad<Key, count_keys<Key>> input_;
 };
 
-using LevelScan = cub::BlockScan<std::uint32_t, level_threads>;
+using LevelScan = cub::BlockScan<std::uint32_t, level_threads, cub::BLOCK_SCAN_WARP_SCANS>;
 using LevelReduce = cub::BlockReduce<std::uint32_t, level_threads>;
 struct OffsetMemory {
   union {

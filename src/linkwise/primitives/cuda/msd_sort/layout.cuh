@@ -16,25 +16,36 @@
 namespace linkwise::cuda::msd {
 
 constexpr int level_threads = 1024;
-constexpr int most_digits = 1024;  // of a bucket
-constexpr int root_digits = 512;   // at most, of the first level; without the two for keys beyond the sample's range
-constexpr int table_bits = 12;     // log2 of the number of cells of the root's table
+constexpr int most_digits = 1024;   // of a bucket
+constexpr int stable_digits = 640;  // of a bucket of records with values: each warp counts all of them
+constexpr int root_digits = 512;    // at most, of the first level; without the two for keys beyond the sample's range
+constexpr int table_bits = 12;      // log2 of the number of cells of the root's table
 constexpr int table_cells = 1 << table_bits;
 constexpr int usual_levels = 3;  // launched as separate kernels; only unusual keys need more
 constexpr std::uint32_t copied_at_once = 1 << 16;
 constexpr std::uint32_t most_blocks = 1024;  // of each of a level's kernels except the counting one
 
-/// The partition's tile, which a block orders at once: the longer its runs, the fewer cache lines are written by
-/// several blocks.
-template <typename Key>
-constexpr int tile_items = 128 / sizeof(Key);  // per thread
-template <typename Key>
-constexpr int tile_keys = tile_items<Key> * level_threads;
+template <typename Value>
+constexpr bool has_bytes = !std::is_same_v<Value, NoValue>;
+template <typename Value>
+constexpr int value_bytes = has_bytes<Value> ? sizeof(Value) : 0;
+
+/// Records of the partition's tile, which a block orders at once: the longer its runs, the fewer cache lines are
+/// written by several blocks. A record with a value takes room for itself, its digit, and its position.
+template <typename Key, typename Value = NoValue>
+constexpr int tile_items =  // per thread
+    has_bytes<Value> ? 160 / (sizeof(Key) + value_bytes<Value> + 4) : 128 / sizeof(Key);
+template <typename Key, typename Value = NoValue>
+constexpr int tile_records = tile_items<Key, Value> * level_threads;
 
 constexpr int finish_threads = 512, finish_blocks = 2;  // blocks per multiprocessor
-/// The most keys of an item: what a block can sort in shared memory.
-template <typename Key>
-constexpr std::uint32_t item_capacity = 80 / sizeof(Key) * finish_threads;
+/// The most records of an item: what a block can sort in shared memory. A record with a value takes room for itself, a
+/// word to sort, and a bin.
+template <typename Key, typename Value = NoValue>
+constexpr int item_records =  // per thread
+    has_bytes<Value> ? 220 / (sizeof(Key) + value_bytes<Value> + 10) / 2 * 2 : 80 / sizeof(Key);
+template <typename Key, typename Value = NoValue>
+constexpr std::uint32_t item_capacity = item_records<Key, Value> * finish_threads;
 /// The planned average fill of parts, as a fraction of the capacity: few parts then exceed the capacity.
 constexpr double planned_fill = 0.88;
 
@@ -65,6 +76,17 @@ struct Columns {
   }
 };
 
+template <typename Key, typename Value>
+struct RecordColumns : Columns<Key> {
+  Value* values[3];
+
+  __device__ Value* values_at(std::uint32_t place) const {
+    return place == in_input ? values[in_input] : place == in_result ? values[in_result] : values[in_room];
+  }
+};
+template <typename Key, typename Value>
+using ColumnsOf = std::conditional_t<has_bytes<Value>, RecordColumns<Key, Value>, Columns<Key>>;
+
 /// Keys k of a bucket have low <= k <= low + reach, except in the first bucket, which is cut by the Root.
 struct Bucket {
   std::uint64_t low, reach;
@@ -84,6 +106,13 @@ struct alignas(16) Span {
   std::uint32_t bucket, begin, count;
   std::uint32_t entry;  ///< index of the counter of its first digit
 };
+
+/// A span that was not partitioned in order, and the one before it in its block's list.
+struct DoubtfulSpan {
+  Span span;
+  std::uint32_t before;
+};
+constexpr std::uint32_t no_span = ~0u;
 
 /// Records that one block of the last kernel brings to their place in the result.
 struct Item {
@@ -144,6 +173,7 @@ struct Counters {
   std::uint32_t buckets[2], spans[2], entries[2];  // of this level and the next, which take turns
   std::uint32_t items, hard_items;
   std::uint32_t spans_taken;  // dynamically, beyond the two that each block is given
+  std::uint32_t doubtful_spans;
 };
 
 /// Pointers to what lies in the scratch.
@@ -156,19 +186,26 @@ struct State {
   std::uint32_t* range_sums;
   Item* items;
   std::uint32_t* hard_items;
+  DoubtfulSpan* doubtful_spans;
   std::uint32_t tile;        ///< records of a span, at most
+  std::uint32_t capacity;    ///< records of an item, at most
   std::uint32_t max_digits;  ///< of a bucket
+  bool doubts_atomics;       ///< for tests: all spans are partitioned again
 };
 
 struct Extent {
   std::uint64_t count;
-  std::uint32_t tile;      ///< keys
+  std::uint32_t tile;      ///< records
   std::uint32_t capacity;  ///< of an item
+  std::uint32_t digits;    ///< of a bucket, at most
+  bool is_stable;
 };
-
-/// Fewer digits make longer runs, but with more digits two levels suffice for more keys.
-inline std::uint32_t digits_for(const Extent& extent) {
-  return extent.count < 250'000ull * extent.capacity ? 640 : most_digits;
+template <typename Key, typename Value>
+Extent extent_of(std::uint64_t count) {
+  // Fewer digits make longer runs, but with more digits two levels suffice for more keys.
+  constexpr std::uint64_t capacity = item_capacity<Key, Value>;
+  const bool has_few = has_bytes<Value> || count < 250'000 * capacity;
+  return {count, tile_records<Key, Value>, capacity, has_few ? stable_digits : most_digits, has_bytes<Value>};
 }
 
 /// Lays the state out from `base` on and returns its size. Call with a null base to learn the size.
@@ -182,7 +219,7 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
   // it is short.
   const std::uint64_t buckets = extent.count / extent.capacity + 1;
   const std::uint64_t spans = extent.count / extent.tile + buckets + 1;
-  const std::uint64_t entries = (extent.count / extent.tile + 1) * digits_for(extent) + 20 * buckets;
+  const std::uint64_t entries = (extent.count / extent.tile + 1) * extent.digits + 20 * buckets;
   take(state.counters, 1);
   take(state.root, 1);
   for (int i = 0; i < 2; ++i) {
@@ -196,8 +233,10 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
   const std::uint64_t items = (4 + 3 * usual_levels) * buckets + 16 + extent.count / copied_at_once;
   take(state.items, items);
   take(state.hard_items, items);
+  take(state.doubtful_spans, extent.is_stable ? spans : 1);
   state.tile = extent.tile;
-  state.max_digits = digits_for(extent);
+  state.capacity = extent.capacity;
+  state.max_digits = extent.digits;
   return bytes;
 }
 

@@ -1,25 +1,52 @@
-// The partitioning levels. The first few have a kernel for each step; the later ones often find nothing to do.
-// Buckets that are left after them, which only unusual keys leave, are processed by one cooperative kernel that does
-// all steps.
+// The kernels of the levels and of the finish. The first few levels have a kernel for each step; the later ones often
+// find nothing to do. Buckets that are left after them, which only unusual keys leave, are processed by one
+// cooperative kernel that does all steps.
 #pragma once
 
 #include <cooperative_groups.h>
 
-#include "linkwise/primitives/cuda/msd_sort/finish.cuh"
+#include "linkwise/primitives/cuda/msd_sort/finish_records.cuh"
 #include "linkwise/primitives/cuda/msd_sort/partition.cuh"
 #include "linkwise/primitives/cuda/msd_sort/split.cuh"
+#include "linkwise/primitives/cuda/msd_sort/stable_partition.cuh"
 
 namespace linkwise::cuda::msd {
 
+// Records are partitioned and sorted stably; keys alone need not be.
+template <typename Key, typename Value>
+struct Partitions {
+  using Memory = StableTileMemory<Key, Value>;
+  using Type = StablePartition<Key, Value>;
+};
 template <typename Key>
+struct Partitions<Key, NoValue> {
+  using Memory = PartitionMemory<Key>;
+  using Type = SpanPartition<Key>;
+};
+template <typename Key, typename Value, int threads, bool is_alone>
+using ItemSortOf =
+    std::conditional_t<has_bytes<Value>, RecordItemSort<Key, Value, threads, is_alone>, ItemSort<Key, threads>>;
+template <typename Key, typename Value>
+using UsualItemSort = ItemSortOf<Key, Value, finish_threads, false>;
+template <typename Key, typename Value>
+using HardItemSort = ItemSortOf<Key, Value, finish_threads, true>;
+template <typename Key, typename Value>
+using LeftItemSort = ItemSortOf<Key, Value, level_threads, true>;
+
+template <typename Key, typename Value>
 struct LevelMemory {
   union {
     CountMemory<Key> count;
     OffsetMemory offset;
     SplitMemory split;
-    PartitionMemory<Key> partition;
+    typename Partitions<Key, Value>::Memory partition;
   };
   Cell table[table_cells];  // the root's
+};
+template <typename Key, typename Value>
+union LeftMemory {
+  LevelMemory<Key, Value> level;
+  typename LeftItemSort<Key, Value>::Memory item;
 };
 
 __device__ inline void load_table(Cell* table, const State& state) {
@@ -41,7 +68,8 @@ __global__ void __launch_bounds__(level_threads, count_blocks)
   auto& memory = *reinterpret_cast<SpanCountMemory<Key>*>(raw);
   Counters& counters = *state.counters;
   if (blockIdx.x == 0 && threadIdx.x == 0)
-    counters.buckets[1 - now] = counters.spans[1 - now] = counters.entries[1 - now] = counters.spans_taken = 0;
+    counters.buckets[1 - now] = counters.spans[1 - now] = counters.entries[1 - now] = counters.spans_taken =
+        counters.doubtful_spans = 0;
   if (blockIdx.x >= counters.spans[now]) return;
   load_table(memory.table, state);
   SpanCount<Key>(memory.count, columns, state, memory.table).run(now, counters.spans[now]);
@@ -67,28 +95,25 @@ __global__ void __launch_bounds__(level_threads) split_buckets(const __grid_cons
     split_bucket<Key>(memory, state.buckets[now][i], table, 1 - now, state);
 }
 
-template <typename Key>
+template <typename Key, typename Value>
 __global__ void __launch_bounds__(level_threads, 1)
-    partition_spans(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state, int now) {
+    partition_spans(const __grid_constant__ ColumnsOf<Key, Value> columns, const __grid_constant__ State state,
+                    int now) {
   extern __shared__ __align__(128) unsigned char raw[];
-  auto& memory = *reinterpret_cast<LevelMemory<Key>*>(raw);
+  auto& memory = *reinterpret_cast<LevelMemory<Key, Value>*>(raw);
   if (blockIdx.x >= state.counters->spans[now]) return;
   load_table(memory.table, state);
-  SpanPartition<Key>(memory.partition, columns, state, memory.table).run(now, state.counters->spans[now]);
+  typename Partitions<Key, Value>::Type(memory.partition, columns, state, memory.table)
+      .run(now, state.counters->spans[now]);
 }
 
-template <typename Key>
-union LeftMemory {
-  LevelMemory<Key> level;
-  typename ItemSort<Key, level_threads>::Memory item;
-};
-
 /// All steps of all remaining levels, and their items.
-template <typename Key>
+template <typename Key, typename Value>
 __global__ void __launch_bounds__(level_threads, 1)
-    sort_what_is_left(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state, int now) {
+    sort_what_is_left(const __grid_constant__ ColumnsOf<Key, Value> columns, const __grid_constant__ State state,
+                      int now) {
   extern __shared__ __align__(128) unsigned char raw[];
-  auto& memory = *reinterpret_cast<LeftMemory<Key>*>(raw);
+  auto& memory = *reinterpret_cast<LeftMemory<Key, Value>*>(raw);
   auto& level = memory.level;
   const auto grid = cooperative_groups::this_grid();
   for (;; now = 1 - now) {
@@ -96,7 +121,7 @@ __global__ void __launch_bounds__(level_threads, 1)
     if (spans == 0) return;
     if (grid.thread_rank() == 0) {
       state.counters->buckets[1 - now] = state.counters->spans[1 - now] = state.counters->entries[1 - now] = 0;
-      state.counters->items = state.counters->spans_taken = 0;
+      state.counters->items = state.counters->spans_taken = state.counters->doubtful_spans = 0;
     }
     load_table(level.table, state);
     SpanCount<Key>(level.count, columns, state, level.table).run(now, spans);
@@ -107,16 +132,55 @@ __global__ void __launch_bounds__(level_threads, 1)
     grid.sync();
     for (std::uint32_t i = blockIdx.x; i < state.counters->buckets[now]; i += gridDim.x)
       split_bucket<Key>(level.split, state.buckets[now][i], level.table, 1 - now, state);
-    SpanPartition<Key>(level.partition, columns, state, level.table).run(now, spans);
+    typename Partitions<Key, Value>::Type(level.partition, columns, state, level.table).run(now, spans);
     bulk::order_writes();
     grid.sync();
-    ItemSort<Key, level_threads> sort(memory.item, columns);
+    LeftItemSort<Key, Value> sort(memory.item, columns);
     for (std::uint32_t i = blockIdx.x; i < state.counters->items; i += gridDim.x) {
       sort.sort_any(state.items[i]);
       __syncthreads();
     }
     sort.end();
     grid.sync();
+  }
+}
+
+template <typename Key, typename Value>
+__global__ void __launch_bounds__(finish_threads, finish_blocks)
+    finish(const __grid_constant__ ColumnsOf<Key, Value> columns, const __grid_constant__ State state) {
+  extern __shared__ __align__(128) unsigned char raw[];
+  using Sort = UsualItemSort<Key, Value>;
+  Sort sort(*reinterpret_cast<typename Sort::Memory*>(raw), columns);
+  const std::uint32_t items = state.counters->items;
+  const auto item_at = [&](std::uint32_t i) { return i < items ? state.items[i] : Item{}; };
+  std::uint32_t i = blockIdx.x, next_i = i + gridDim.x;
+  Item item = item_at(i), next = item_at(next_i);
+  sort.begin(item);
+  __syncthreads();
+  while (i < items) {
+    const std::uint32_t later_i = next_i + gridDim.x;
+    const Item later = item_at(later_i);
+    if (!sort.sort_evenly_spread(item, next) && threadIdx.x == 0)
+      state.hard_items[atomicAdd(&state.counters->hard_items, 1u)] = i;
+    __syncthreads();
+    item = next;
+    next = later;
+    i = next_i;
+    next_i = later_i;
+  }
+  sort.end();
+}
+
+template <typename Key, typename Value>
+__global__ void __launch_bounds__(finish_threads, 1)
+    finish_hard(const __grid_constant__ ColumnsOf<Key, Value> columns, const __grid_constant__ State state) {
+  extern __shared__ __align__(128) unsigned char raw[];
+  using Sort = HardItemSort<Key, Value>;
+  Sort sort(*reinterpret_cast<typename Sort::Memory*>(raw), columns);
+  const std::uint32_t items = state.counters->hard_items;
+  for (std::uint32_t i = blockIdx.x; i < items; i += gridDim.x) {
+    sort.sort_any(state.items[state.hard_items[i]]);
+    __syncthreads();
   }
 }
 

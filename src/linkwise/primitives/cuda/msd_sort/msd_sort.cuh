@@ -6,12 +6,14 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <mutex>
+#include <vector>
 
 #include "linkwise/primitives/cuda/launch.cuh"
-#include "linkwise/primitives/cuda/msd_sort/finish.cuh"
 #include "linkwise/primitives/cuda/msd_sort/levels.cuh"
 #include "linkwise/primitives/cuda/msd_sort/root.cuh"
+#include "linkwise/primitives/kernels.hpp"
 
 namespace linkwise::cuda::msd {
 
@@ -33,16 +35,17 @@ std::uint32_t resident_blocks(Kernel* kernel, int threads, std::size_t shared_by
   return static_cast<std::uint32_t>(each * current_multiprocessors());
 }
 
-template <typename Key>
+template <typename Key, typename Value>
 struct Launches {
   std::uint32_t count_blocks, level_blocks, left_blocks, finish_blocks, hard_blocks;
 
   static Launches of_this_device() {
-    return {resident_blocks(count_spans<Key>, level_threads, sizeof(SpanCountMemory<Key>)),
-            resident_blocks(partition_spans<Key>, level_threads, sizeof(LevelMemory<Key>)),
-            resident_blocks(sort_what_is_left<Key>, level_threads, sizeof(LeftMemory<Key>)),
-            resident_blocks(finish<Key>, finish_threads, sizeof(typename ItemSort<Key>::Memory)),
-            resident_blocks(finish_hard<Key>, finish_threads, sizeof(typename ItemSort<Key>::Memory))};
+    return {
+        resident_blocks(count_spans<Key>, level_threads, sizeof(SpanCountMemory<Key>)),
+        resident_blocks(partition_spans<Key, Value>, level_threads, sizeof(LevelMemory<Key, Value>)),
+        resident_blocks(sort_what_is_left<Key, Value>, level_threads, sizeof(LeftMemory<Key, Value>)),
+        resident_blocks(finish<Key, Value>, finish_threads, sizeof(typename UsualItemSort<Key, Value>::Memory)),
+        resident_blocks(finish_hard<Key, Value>, finish_threads, sizeof(typename HardItemSort<Key, Value>::Memory))};
   }
 
   /// For the current device; the first call also allows its kernels the shared memory that they need.
@@ -55,71 +58,81 @@ struct Launches {
   }
 };
 
+/// Bytes of shared memory that a block needs at most.
+template <typename Key, typename Value>
+constexpr std::size_t block_bytes = std::max(sizeof(LevelMemory<Key, Value>), sizeof(LeftMemory<Key, Value>));
+
 /// Whether every device supports bulk copies and has enough shared memory per block. Devices before Hopper, and small
 /// ones since, do not. All devices must, because the caller has not chosen one yet.
-template <typename Key>
+template <typename Key, typename Value>
 bool fits_every_device() {
   static const bool fits = [] {
     int devices = 0;
     check(cudaGetDeviceCount(&devices), "count devices");
     const int bytes = least_of_devices(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     return devices <= most_devices && least_of_devices(cudaDevAttrComputeCapabilityMajor) >= 9 &&
-           std::max(sizeof(LevelMemory<Key>), sizeof(LeftMemory<Key>)) <= static_cast<std::size_t>(bytes);
+           block_bytes<Key, Value> <= static_cast<std::size_t>(bytes);
   }();
   return fits;
 }
 
 template <typename Key>
-Columns<Key> columns_of(std::array<Key*, 3> keys, KeyCoding coding, std::uint64_t count,
-                        std::uint64_t* checksum = nullptr) {
-  return {{keys[in_input], keys[in_result], keys[in_room]},
+Columns<Key> keys_of(std::array<RawRecords, 3> records, KeyCoding coding, std::uint64_t count,
+                     std::uint64_t* checksum = nullptr) {
+  const auto keys = [&](Place place) { return static_cast<Key*>(records.at(place).keys); };
+  return {{keys(in_input), keys(in_result), keys(in_room)},
           key_class(coding.type),
           coding.descending,
           is_own_code(coding.type, coding.descending),
           checksum,
           count};
 }
+template <typename Key, typename Value>
+ColumnsOf<Key, Value> columns_of(std::array<RawRecords, 3> records, KeyCoding coding, std::uint64_t count,
+                                 std::uint64_t* checksum) {
+  const Columns<Key> keys = keys_of<Key>(records, coding, count, checksum);
+  if constexpr (has_bytes<Value>) {
+    const auto values = [&](Place place) { return static_cast<Value*>(records.at(place).values); };
+    return {keys, {values(in_input), values(in_result), values(in_room)}};
+  } else return keys;
+}
 
-template <typename Key>
-Extent extent_of(std::uint64_t count) {
-  return {count, tile_keys<Key>, item_capacity<Key>};
-}
-template <typename Key>
-std::uint64_t scratch_bytes(std::uint64_t count) {
+inline std::uint64_t scratch_bytes(const Extent& extent) {
   State state{};
-  return lay_out(nullptr, extent_of<Key>(count), state);
+  return lay_out(nullptr, extent, state);
 }
-template <typename Key>
-State state_in(void* scratch, std::uint64_t count) {
+inline State state_in(void* scratch, const Extent& extent) {
   State state{};
-  lay_out(scratch, extent_of<Key>(count), state);
+  lay_out(scratch, extent, state);
+  state.doubts_atomics = std::getenv("LINKWISE_DOUBT_ATOMICS") != nullptr;
   return state;
 }
 
 /// Prepares `sort` of the same keys and scratch, and estimates the distribution of the keys.
 template <typename Key>
-void look(cudaStream_t stream, Key* keys, KeyCoding coding, std::uint64_t count, SortBuffers buffers, void* scratch,
-          KeySpread* spread) {
-  const State state = state_in<Key>(scratch, count);
-  const double parts = static_cast<double>(count) / (planned_fill * item_capacity<Key>);
+void look(cudaStream_t stream, RawRecords input, KeyCoding coding, const Extent& extent, SortBuffers buffers,
+          void* scratch, KeySpread* spread) {
+  const State state = state_in(scratch, extent);
+  const double parts = static_cast<double>(extent.count) / (planned_fill * extent.capacity);
   const bool is_one_level = parts <= root_digits;
-  const auto wanted =
-      static_cast<std::uint32_t>(std::min(std::ceil(is_one_level ? parts : std::sqrt(parts)), double{root_digits}));
+  // Records with values fit fewer to an item: more digits in the first level leave the second some to spare.
+  const double of_root = is_one_level ? parts : (extent.is_stable ? 1.2 : 1.0) * std::sqrt(parts);
+  const auto wanted = static_cast<std::uint32_t>(std::min(std::ceil(of_root), double{root_digits}));
+  const auto cuts = static_cast<std::uint32_t>(std::ceil(is_one_level ? 1 : parts / wanted));
   // The first level must not write onto the input; of two levels, the second ends in the result if possible.
   const bool to_result =
       buffers != SortBuffers::result_is_input && (is_one_level || buffers == SortBuffers::room_is_input);
-  const auto input = columns_of<Key>({keys, nullptr, nullptr}, coding, count);
-  look_at_sample<<<1, sample_threads, 0, stream>>>(input, static_cast<std::uint32_t>(count), wanted,
-                                                   is_one_level ? 1 : wanted, to_result ? in_result : in_room, state,
-                                                   spread);
+  const Columns<Key> keys = keys_of<Key>({input, {}, {}}, coding, extent.count);
+  look_at_sample<<<1, sample_threads, 0, stream>>>(keys, static_cast<std::uint32_t>(extent.count), wanted, cuts,
+                                                   to_result ? in_result : in_room, state, spread);
   check_launch("look at a sample");
 }
 
 /// Call after `look`.
-template <typename Key>
-void sort(cudaStream_t stream, Columns<Key> columns, void* scratch) {
-  State state = state_in<Key>(scratch, columns.count);
-  const Launches<Key>& launches = Launches<Key>::get();
+template <typename Key, typename Value>
+void sort(cudaStream_t stream, ColumnsOf<Key, Value> columns, void* scratch) {
+  State state = state_in(scratch, extent_of<Key, Value>(columns.count));
+  const auto& launches = Launches<Key, Value>::get();
   const std::uint32_t blocks = std::min(launches.level_blocks, most_blocks);
   if (columns.checksum != nullptr)
     check(cudaMemsetAsync(columns.checksum, 0, sizeof *columns.checksum, stream), "clear the checksum");
@@ -130,17 +143,27 @@ void sort(cudaStream_t stream, Columns<Key> columns, void* scratch) {
     sum_counters<<<blocks, level_threads, 0, stream>>>(state, now);
     scan_counters<<<blocks, level_threads, 0, stream>>>(state, now);
     split_buckets<Key><<<blocks, level_threads, 0, stream>>>(state, now);
-    partition_spans<Key><<<blocks, level_threads, sizeof(LevelMemory<Key>), stream>>>(columns, state, now);
+    partition_spans<Key, Value>
+        <<<blocks, level_threads, sizeof(LevelMemory<Key, Value>), stream>>>(columns, state, now);
     check_launch("partition a level");
   }
-  const std::size_t finish_bytes = sizeof(typename ItemSort<Key>::Memory);
-  finish<Key><<<launches.finish_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
-  finish_hard<Key><<<launches.hard_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
+  const std::size_t finish_bytes = sizeof(typename UsualItemSort<Key, Value>::Memory);
+  const std::size_t hard_bytes = sizeof(typename HardItemSort<Key, Value>::Memory);
+  finish<Key, Value><<<launches.finish_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
+  finish_hard<Key, Value><<<launches.hard_blocks, finish_threads, hard_bytes, stream>>>(columns, state);
   check_launch("finish");
   void* arguments[] = {&columns, &state, &now};
-  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key>, std::min(launches.left_blocks, blocks), level_threads,
-                                    arguments, sizeof(LeftMemory<Key>), stream),
+  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key, Value>, std::min(launches.left_blocks, blocks),
+                                    level_threads, arguments, sizeof(LeftMemory<Key, Value>), stream),
         "sort what is left");
+}
+
+template <typename Key, typename Value>
+std::vector<const void*> kernels() {
+  constexpr std::size_t shared_on_hopper = 227 << 10;  // bytes that a block may have
+  static_assert(block_bytes<Key, Value> <= shared_on_hopper);
+  return {address(partition_spans<Key, Value>), address(finish<Key, Value>), address(finish_hard<Key, Value>),
+          address(sort_what_is_left<Key, Value>)};
 }
 
 }  // namespace linkwise::cuda::msd

@@ -186,10 +186,12 @@ __global__ void __launch_bounds__(sample_threads)
     atomicAdd(&memory.cells[scaled_digit(static_cast<std::uint32_t>((sample[i] - low) >> bucket.shift), bucket.scale)],
               1u);
   __syncthreads();
-  // Even if no digit has more than about four times its share of the samples.
-  const unsigned most = 4u * samples / digits + 16;
+  // Even if the next level can cut every digit into items, as far as so few samples tell.
+  const float share = static_cast<float>(samples) / static_cast<float>(digits);
+  const float cut = static_cast<float>(planned_fill) * static_cast<float>(state.capacity * state.max_digits);
+  const float most = max(min(4 * share + 16, cut / static_cast<float>(count) * samples), share + 5 * sqrtf(share));
   bool uneven = false;
-  for (unsigned i = threadIdx.x; i < digits; i += sample_threads) uneven |= memory.cells[i] > most;
+  for (unsigned i = threadIdx.x; i < digits; i += sample_threads) uneven |= static_cast<float>(memory.cells[i]) > most;
   uneven = __syncthreads_or(uneven) != 0 && cell_bits == table_bits;
   Root& root = *state.root;
   const std::uint32_t spans = (count + state.tile - 1) / state.tile;
@@ -208,7 +210,7 @@ __global__ void __launch_bounds__(sample_threads)
     bucket.next_place = next_place;
     bucket.is_root = true;
     state.buckets[0][0] = bucket;
-    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0, 0};
+    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0, 0, 0};
   }
   for (std::uint32_t i = threadIdx.x; i < spans; i += sample_threads)
     state.spans[0][i] = {0, i * state.tile, min(state.tile, count - i * state.tile), i};

@@ -21,6 +21,7 @@ __device__ inline void expect(std::uint64_t&, unsigned) { __trap(); }
 __device__ inline void wait(std::uint64_t&, unsigned) { __trap(); }
 __device__ inline void copy(void*, const void*, unsigned, std::uint64_t&) { __trap(); }
 __device__ inline void order_writes() { __trap(); }
+__device__ inline void order_shared_writes() { __trap(); }
 #else
 /// Called by one thread, and followed by a block barrier. Orders earlier writes to shared memory before bulk copies.
 __device__ inline void create(std::uint64_t& barrier) {
@@ -46,6 +47,8 @@ __device__ inline void wait(std::uint64_t& barrier, unsigned parity) {
 }
 /// Orders the thread's writes to global memory before bulk copies of the same kernel that follow a grid barrier.
 __device__ inline void order_writes() { asm volatile("fence.proxy.async;" ::: "memory"); }
+/// Orders the thread's writes to shared memory before bulk copies that follow a block barrier.
+__device__ inline void order_shared_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 /// Copies whole units of 16 bytes, which the L2 cache may evict first.
 __device__ inline void copy(void* to, const void* from, unsigned bytes, std::uint64_t& barrier) {
   std::uint64_t policy;
@@ -117,7 +120,7 @@ class RunLoad {
   }
 
   /// The elements of the run that was begun last.
-  [[nodiscard]] __device__ __forceinline__ const Element* elements() const { return memory_.elements + phase_; }
+  [[nodiscard]] __device__ __forceinline__ Element* elements() const { return memory_.elements + phase_; }
 
   /// Call before the memory is used for anything else.
   __device__ __forceinline__ void end() {

@@ -24,7 +24,6 @@ __device__ inline void finish_equal(std::uint32_t begin, std::uint32_t count, st
 
 /// Adds a bucket to the next level, with as many digits as make parts of about the planned fill, but never so few
 /// that the level leaves nearly all keys to the one after it.
-template <typename Key>
 __device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, std::uint32_t count, std::uint32_t place,
                                   std::uint32_t next_place, const State& state) {
   if (keys.reach == 0) return finish_equal(begin, count, place, state);
@@ -34,7 +33,7 @@ __device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, s
   bucket.least = ~std::uint64_t{0};
   bucket.begin = begin;
   bucket.count = count;
-  const auto fill = static_cast<std::uint32_t>(planned_fill * item_capacity<Key>);
+  const auto fill = static_cast<std::uint32_t>(planned_fill * state.capacity);
   cut_evenly(bucket, keys.reach, min(max(count / fill + 1, 16u), state.max_digits));
   bucket.spans = (count + state.tile - 1) / state.tile;
   bucket.first_entry = append(state.counters->entries[next], bucket.spans * bucket.digits);
@@ -69,8 +68,8 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Ce
                              const State& state) {
   if (!is_divided(bucket, Digits<Key>(bucket, *state.root, table, true))) {
     if (threadIdx.x == 0)
-      add_bucket<Key>(next, {bucket.least, bucket.greatest - bucket.least}, bucket.begin, bucket.count, bucket.place,
-                      bucket.next_place, state);
+      add_bucket(next, {bucket.least, bucket.greatest - bucket.least}, bucket.begin, bucket.count, bucket.place,
+                 bucket.next_place, state);
     __syncthreads();
     return;
   }
@@ -80,7 +79,7 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Ce
   if (threadIdx.x == 0) memory.begin[bucket.digits] = bucket.count;
   __syncthreads();
   constexpr int each = (most_digits + level_threads - 1) / level_threads;
-  constexpr std::uint32_t half = item_capacity<Key> / 2;
+  const std::uint32_t half = state.capacity / 2;
   const auto size_of = [&](int d) { return memory.begin[d + 1] - memory.begin[d]; };
   int filled[each], before[each];
   for (int i = 0; i < each; ++i) {
@@ -110,9 +109,9 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Ce
     if (starts[i] == 0) continue;
     const std::uint32_t begin = memory.starts[rank[i]], count = memory.starts[rank[i] + 1] - begin;
     const KeySpan keys = keys_of_digit(bucket, *state.root, static_cast<unsigned>(filled[i]));
-    if (count > item_capacity<Key>)
-      add_bucket<Key>(next, keys, bucket.begin + begin, count, bucket.next_place,
-                      bucket.next_place == in_result ? in_room : in_result, state);
+    if (count > state.capacity)
+      add_bucket(next, keys, bucket.begin + begin, count, bucket.next_place,
+                 bucket.next_place == in_result ? in_room : in_result, state);
     else {
       const KeySpan last = keys_of_digit(bucket, *state.root, memory.last[rank[i]]);
       state.items[append(state.counters->items, 1)] = {keys.low,

@@ -1,0 +1,231 @@
+// Sorts up to a few thousand numbers in shared memory.
+//
+// The numbers go to bins of equal width, of which there are about as many. Then each number is less than the length of
+// its bin away from its place: a few rounds of odd-even transposition, in registers, bring it there.
+#pragma once
+
+#include <cub/block/block_scan.cuh>
+
+#include "linkwise/primitives/cuda/msd_sort/digits.cuh"
+
+namespace linkwise::cuda::msd {
+
+constexpr unsigned longest_bin = 16;  // numbers: most rounds that pay off, and half of a warp, which merges borders
+
+/// `items`: per thread, an even number. `bin_pairs`: as many pairs of bins per thread. `free_bits`: long bins are
+/// sorted if the numbers in each differ only in as many bits at their end, and do differ there.
+template <typename Number, int threads, int items, int bin_pairs, int free_bits = 0>
+class BinSort {
+  using Scan = cub::BlockScan<std::uint32_t, threads>;
+  static constexpr int bitmap_words = free_bits == 0 ? 0 : 1 << (free_bits - 5);
+
+ public:
+  static constexpr int capacity = items * threads, max_bins = 2 * bin_pairs * threads;
+
+  struct Memory {
+    alignas(16) Number numbers[capacity];
+    // 16 bits each: first how many numbers a bin has, then where they begin.
+    alignas(16) std::uint32_t bins[max_bins / 2];
+    typename Scan::TempStorage scan;
+    std::uint32_t longest;
+    std::uint32_t bitmaps[threads / 32][bitmap_words + 1];
+  };
+
+  __device__ explicit BinSort(Memory& memory) : memory_(memory) {}
+
+  /// Sorts `count` numbers of at most `reach` into `numbers()`; the thread's i-th one, of two calls, is number_at(i).
+  /// Calls when_read() after the last of these. Returns false if a bin is too long.
+  template <typename NumberAt, typename WhenRead>
+  __device__ __forceinline__ bool sort(std::uint32_t count, std::uint64_t reach, const NumberAt& number_at,
+                                       const WhenRead& when_read) {
+    // The number of numbers from the thread's first one to the end; a thread's numbers are `threads` apart.
+    const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
+    if (threadIdx.x == 0) memory_.longest = 0;
+#pragma unroll
+    for (int i = 0; i < bin_pairs; ++i) memory_.bins[threadIdx.x + i * threads] = 0;
+    __syncthreads();
+    const Bins bin_of = bins_for(reach);
+    std::uint32_t rank[items / 2];  // two of 16 bits each
+#pragma unroll
+    for (int i = 0; i < items; ++i) {
+      if (i * threads >= left) continue;
+      const unsigned bin = bin_of(number_at(i)), upper = bin % 2 * 16;
+      const std::uint32_t found = atomicAdd(&memory_.bins[bin / 2], 1u << upper) >> upper;
+      rank[i / 2] = i % 2 == 0 ? found : __byte_perm(rank[i / 2], found, 0x5410);
+    }
+    __syncthreads();
+    find_starts();
+#pragma unroll
+    for (int i = 0; i < items; ++i) {
+      if (i * threads >= left) {
+        memory_.numbers[threadIdx.x + i * threads] = static_cast<Number>(~Number{0});
+        continue;
+      }
+      const Number number = number_at(i);
+      memory_.numbers[start_of(bin_of(number)) + (i % 2 == 0 ? rank[i / 2] & 0xffff : rank[i / 2] >> 16)] = number;
+    }
+    __syncthreads();
+    when_read();
+    if (bin_of.are_numbers) return true;
+    const unsigned longest = memory_.longest;
+    if (longest > longest_bin) {
+      if (!long_bins_are_equal(count, bin_of)) return false;
+      if constexpr (free_bits > 0) order_long_bins(memory_, count);
+    }
+    order_bins(min(longest, longest_bin));
+    return true;
+  }
+
+  [[nodiscard]] __device__ __forceinline__ const Number* numbers() const { return memory_.numbers; }
+
+ private:
+  struct Bins {
+    unsigned shift, scale;
+    bool are_numbers;
+
+    __device__ __forceinline__ unsigned operator()(Number number) const {
+      return scaled_digit(static_cast<std::uint32_t>(number >> shift), scale);
+    }
+  };
+
+  // Like `cut_evenly`, but with a slightly smaller scale, which needs no 64-bit division.
+  __device__ __forceinline__ static Bins bins_for(std::uint64_t reach) {
+    if (reach < max_bins) return {0, 1u << 31, true};
+    const auto shift = static_cast<unsigned>(max(bit_width(reach) - scaled_bits, 0));
+    const auto distances = static_cast<float>(static_cast<std::uint32_t>(reach >> shift) + 1);
+    constexpr float doubled = 0.999999F * max_bins * static_cast<float>(1u << 31);
+    return {shift, static_cast<std::uint32_t>(__fdividef(doubled, distances)), false};
+  }
+
+  // Replaces the bins' counts by where the bins begin: exclusive prefix sums.
+  __device__ __forceinline__ void find_starts() {
+    std::uint32_t* const mine = memory_.bins + threadIdx.x * bin_pairs;
+    std::uint32_t word[bin_pairs], sum = 0, most = 0;
+#pragma unroll
+    for (int i = 0; i < bin_pairs; ++i) word[i] = mine[i];
+#pragma unroll
+    for (int i = 0; i < bin_pairs; ++i) {
+      sum += word[i];
+      most = __vmaxu2(most, word[i]);
+    }
+    most = __reduce_max_sync(~0u, max(most & 0xffff, most >> 16));
+    if (threadIdx.x % 32 == 0) atomicMax(&memory_.longest, most);
+    std::uint32_t start = (sum & 0xffff) + (sum >> 16);
+    Scan(memory_.scan).ExclusiveSum(start, start);
+#pragma unroll
+    for (int i = 0; i < bin_pairs; ++i) {
+      const std::uint32_t second = start + (word[i] & 0xffff);
+      const std::uint32_t starts = start | second << 16;
+      start = second + (word[i] >> 16);
+      word[i] = starts;
+    }
+#pragma unroll
+    for (int i = 0; i < bin_pairs; ++i) mine[i] = word[i];
+    __syncthreads();
+  }
+
+  [[nodiscard]] __device__ __forceinline__ unsigned start_of(unsigned bin) const {
+    return reinterpret_cast<const std::uint16_t*>(memory_.bins)[bin];
+  }
+
+  // But for their free bits.
+  __device__ __forceinline__ bool long_bins_are_equal(std::uint32_t count, const Bins& bin_of) {
+    bool are_equal = true;
+    for (unsigned at = threadIdx.x; at < count; at += threads) {
+      const Number number = memory_.numbers[at];
+      const unsigned bin = bin_of(number), begin = start_of(bin);
+      const unsigned end = bin + 1 == max_bins ? count : start_of(bin + 1);
+      if (end - begin > longest_bin) are_equal &= number >> free_bits == memory_.numbers[begin] >> free_bits;
+    }
+    return __syncthreads_and(are_equal) != 0;
+  }
+
+  // Each warp takes some bins. The set bits of a bitmap are the free bits of a bin's numbers, in order. Not inlined: it
+  // takes no registers from the usual way.
+  __device__ __noinline__ static void order_long_bins(Memory& memory, std::uint32_t count) {
+    const unsigned lane = threadIdx.x % 32;
+    const auto start_of = [&](unsigned bin) { return reinterpret_cast<const std::uint16_t*>(memory.bins)[bin]; };
+    const auto end_of = [&](unsigned bin) { return bin + 1 == max_bins ? count : start_of(bin + 1); };
+    for (unsigned first = threadIdx.x / 32 * 32; first < max_bins; first += threads) {
+      unsigned are_long = __ballot_sync(~0u, end_of(first + lane) - start_of(first + lane) > longest_bin);
+      for (; are_long != 0; are_long &= are_long - 1) {
+        const unsigned bin = first + __ffs(static_cast<int>(are_long)) - 1;
+        order_long_bin(memory, start_of(bin), end_of(bin));
+      }
+    }
+    __syncthreads();
+  }
+  __device__ __forceinline__ static void order_long_bin(Memory& memory, unsigned begin, unsigned end) {
+    constexpr unsigned mask = (1u << free_bits) - 1;
+    const unsigned lane = threadIdx.x % 32;
+    std::uint32_t* const bitmap = memory.bitmaps[threadIdx.x / 32];
+    const Number base = memory.numbers[begin] & ~Number{mask};
+    for (unsigned i = lane; i < bitmap_words; i += 32) bitmap[i] = 0;
+    __syncwarp();
+    for (unsigned at = begin + lane; at < end; at += 32) {
+      const unsigned bits = static_cast<unsigned>(memory.numbers[at]) & mask;
+      atomicOr(&bitmap[bits / 32], 1u << bits % 32);
+    }
+    __syncwarp();
+    unsigned before = begin;
+    for (unsigned first = 0; first < bitmap_words; first += 32) {
+      const unsigned word = bitmap[first + lane], numbers = __popc(word);
+      unsigned sum = numbers;  // up to this lane
+      for (unsigned distance = 1; distance < 32; distance *= 2) {
+        const unsigned other = __shfl_up_sync(~0u, sum, distance);
+        if (lane >= distance) sum += other;
+      }
+      unsigned to = before + sum - numbers;
+      for (unsigned left = word; left != 0; left &= left - 1)
+        memory.numbers[to++] = base | (32 * (first + lane) + __ffs(static_cast<int>(left)) - 1);
+      before += __shfl_sync(~0u, sum, 31);
+    }
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ static void exchange(Number& first, Number& second) {
+    const Number lesser = min(first, second);
+    second = max(first, second);
+    first = lesser;
+  }
+
+  // Each thread takes a strip of consecutive numbers. The rounds stay within a warp's; then the sorted numbers before
+  // and after each border between warps are merged.
+  __device__ __forceinline__ void order_bins(unsigned longest) {
+    if (longest < 2) return;
+    struct alignas(items * sizeof(Number) % 16 == 0 ? 16 : 8) Strip {
+      Number number[items];
+    };
+    constexpr int last = items - 1;
+    const unsigned lane = threadIdx.x % 32;
+    Strip strip = reinterpret_cast<const Strip*>(memory_.numbers)[threadIdx.x];
+    for (unsigned round = 0; round < longest; round += 2) {
+#pragma unroll
+      for (int i = 0; i < last; i += 2) exchange(strip.number[i], strip.number[i + 1]);
+      const Number before = __shfl_up_sync(~0u, strip.number[last], 1);
+      const Number after = __shfl_down_sync(~0u, strip.number[0], 1);
+#pragma unroll
+      for (int i = 1; i < last; i += 2) exchange(strip.number[i], strip.number[i + 1]);
+      if (lane > 0) strip.number[0] = max(strip.number[0], before);
+      if (lane < 31) strip.number[last] = min(strip.number[last], after);
+    }
+    reinterpret_cast<Strip*>(memory_.numbers)[threadIdx.x] = strip;
+    __syncthreads();
+    if (threadIdx.x < threads - 32) {
+      Number* const window = memory_.numbers + (threadIdx.x / 32 + 1) * 32 * items - longest_bin;
+      Number number = window[lane < longest_bin ? lane : 31 + longest_bin - lane];
+#pragma unroll
+      for (unsigned distance = 16; distance > 0; distance /= 2) {
+        const Number other = __shfl_xor_sync(~0u, number, distance);
+        number = (lane & distance) != 0 ? max(number, other) : min(number, other);
+      }
+      __syncwarp();
+      window[lane] = number;
+    }
+    __syncthreads();
+  }
+
+  Memory& memory_;
+};
+
+}  // namespace linkwise::cuda::msd

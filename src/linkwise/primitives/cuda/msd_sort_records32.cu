@@ -1,0 +1,4 @@
+// Radix sort by the most significant digits first, of records with keys of 32 bits and values.
+#include "linkwise/primitives/cuda/msd_sort/record_sort.cuh"
+
+template struct linkwise::cuda::msd::RecordSort<std::uint32_t>;
