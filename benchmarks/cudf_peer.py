@@ -34,6 +34,17 @@ def sort_calls(keys: Any) -> dict[str, Callable[[], Any]]:
     return {"cudf": lambda: library.sorting.sort(table, *how)}
 
 
+def payload_sort_calls(keys: Any, payload: Any) -> dict[str, Callable[[], Any]]:
+    """cuDF's stable sort of two arrays by the first; nothing without cuDF."""
+    library = _library()
+    if library is None:
+        return {}
+    by = _table(library, keys)
+    table = library.Table([library.Column.from_cuda_array_interface(array) for array in (keys, payload)])
+    how = [library.types.Order.ASCENDING], [library.types.NullOrder.AFTER]
+    return {"cudf": lambda: library.sorting.stable_sort_by_key(table, by, *how)}
+
+
 def join_calls(left: Any, right: Any) -> dict[str, Callable[[], Any]]:
     """cuDF's inner join of two arrays, which returns row numbers; nothing without cuDF."""
     library = _library()

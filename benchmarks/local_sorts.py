@@ -3,8 +3,9 @@ process and in turn. With --gpus, the same keys in an array on each of several.
 
     python benchmarks/local_sorts.py --rows 1e9 --output local.json
 
-The others check nothing; torch keeps the order of equal keys and gives their positions too. The result of each
-case is compared with CuPy's; of several GPUs, order and sum are looked at.
+The others check nothing; torch keeps the order of equal keys and gives their positions too. A payload comes along in
+a stable order: of CuPy's arrays by argsort and two takes. The result of each case is compared with CuPy's; of several
+GPUs, order and sum are looked at.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ REPETITIONS = 9
 CASES = (
     "uint64 uniform", "int64 below 10⁹", "float64 normal", "timestamps of a year", "uint64 in order",
     "uint64 of 10⁶ values", "uint64 equal", "uint64 few bits set", "uint32 uniform",
+    "uint32 with uint32 payload", "uint64 with uint64 payload",
 )  # fmt: skip
 _YEAR = 365 * 86_400 * 10**9
 
@@ -65,6 +67,27 @@ def timed(call: Callable[[], Any]) -> float:
     return seconds
 
 
+def payload_of(case: str, data: Any) -> Any | None:
+    """As many bytes for each key, which tell its position, if the case has them."""
+    return cupy.arange(len(data), dtype=data.dtype) if "payload" in case else None
+
+
+def taken(data: Any, payload: Any) -> tuple[Any, Any]:
+    """What a user of CuPy writes."""
+    order = cupy.argsort(data)
+    return data[order], payload[order]
+
+
+def payload_sorters(data: Any, payload: Any) -> dict[str, Callable[[], Any]]:
+    """The same of keys and payload."""
+    return {
+        "linkwise": lambda: linkwise.sort(data, payload=payload),
+        "linkwise, unverified": lambda: linkwise.sort(data, payload=payload, verify=False),
+        "cupy": lambda: taken(data, payload),
+        **cudf_peer.payload_sort_calls(data, payload),
+    }
+
+
 def sorters(data: Any) -> dict[str, Callable[[], Any]]:
     """What a user would call: none of them changes the array."""
     found: dict[str, Callable[[], Any]] = {
@@ -86,12 +109,13 @@ def sorters(data: Any) -> dict[str, Callable[[], Any]]:
 def run(case: str, rows: int) -> dict[str, Any]:
     """Time each in turn, and compare our result with CuPy's."""
     data = keys(case, rows)
-    calls = sorters(data)
-    expected = cupy.sort(data)
-    found = linkwise.sort(data)
-    if not bool((cupy.asarray(found) == expected).all()):
+    payload = payload_of(case, data)
+    calls = sorters(data) if payload is None else payload_sorters(data, payload)
+    expected, found = calls["cupy"](), calls["linkwise"]()
+    pairs = [(found, expected)] if payload is None else zip(found, expected, strict=True)
+    if not all(bool((cupy.asarray(ours) == theirs).all()) for ours, theirs in pairs):
         raise SystemExit(f"{case}: the result is not CuPy's")
-    del expected, found
+    del expected, found, pairs
     seconds = times_in_turn(calls, REPETITIONS, timed)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     ratios = {name: median / medians["cupy"] for name, median in medians.items()}
@@ -102,15 +126,20 @@ def run(case: str, rows: int) -> dict[str, Any]:
 
 def run_on_several(case: str, rows: int, gpus: int) -> dict[str, Any]:
     """Time ours alone: the others sort arrays on one GPU."""
-    parts = []
+    parts: list[Any] = []
+    payloads: list[Any] = []
     for gpu in range(gpus):
         with cupy.cuda.Device(gpu):
             parts.append(keys(case, rows // gpus))
+            payloads.append(payload_of(case, parts[-1]))
+    payload = None if payloads[0] is None else payloads
     calls = {
-        "linkwise": lambda: linkwise.sort(parts),
-        "linkwise, unverified": lambda: linkwise.sort(parts, verify=False),
+        "linkwise": lambda: linkwise.sort(parts, payload=payload),
+        "linkwise, unverified": lambda: linkwise.sort(parts, payload=payload, verify=False),
     }
-    check_parts(case, parts, linkwise.sort(parts))
+    found = calls["linkwise"]()
+    check_parts(case, parts, found if payload is None else found[0])
+    del found
     seconds = times_in_turn(calls, REPETITIONS, timed)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     told = ", ".join(f"{name} {1e3 * median:.1f} ms" for name, median in medians.items())

@@ -160,8 +160,8 @@ def sort(
         For arrays: the array to write the result to. Pinned memory (``linkwise.empty``) is written at the full rate of
         the links.
     payload
-        For lists of arrays on GPUs: a list of arrays with elements of 4, 8 or 16 bytes that are reordered with the
-        keys. Two lists come back.
+        For arrays on GPUs: an array with elements of 4, 8 or 16 bytes that is reordered with the keys, or for a list
+        of arrays a list of these. Both come back, keys first.
     donate
         For lists of arrays on GPUs: the input may be overwritten, which saves memory.
     **execution

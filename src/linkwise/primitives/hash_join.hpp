@@ -46,7 +46,7 @@ std::uint64_t hash_pass_scratch_bytes(const Kernels& kernels, const HashPass& pa
 void count_digits(Runtime& runtime, Stream stream, const HashPass& pass, const MemoryView& scratch,
                   const MemoryView& counts);
 /// Call after `count_digits`. `begin`: the prefix sums of the counts; `to` has room for all rows, which are stored
-/// part by part. `checksum`: 8 bytes for Σ hash_of_moved, or empty.
+/// part by part. `checksum`: 8 bytes for Σ record_hash, or empty.
 void move_to_parts(Runtime& runtime, Stream stream, const HashPass& pass, const MemoryView& begin, const Records& to,
                    const MemoryView& scratch, const MemoryView& checksum);
 
@@ -69,7 +69,7 @@ struct HashMatch {
   MemoryView met;    ///< a byte for each build row: whether it matched; set by counting; empty: not wanted
   MemoryView tasks;  ///< most_tasks() × HashTask, followed by their actual number
   ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that were moved with the rows
-  MemoryView checksums;  ///< 16 bytes: Σ hash_of_moved of the rows that a step read, of each side; empty: not wanted
+  MemoryView checksums;  ///< 16 bytes: Σ record_hash of the rows that a step read, of each side; empty: not wanted
   std::uint32_t first_part =
       0;  ///< part 0's number among the parts of all GPUs, which are numbered by the upper `part_bits` bits of hashes
   int part_bits = 0;

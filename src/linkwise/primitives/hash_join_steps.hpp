@@ -35,23 +35,14 @@ struct RawHashSide {
   }
 };
 
-constexpr std::uint64_t of_a_row = 0x9e3779b97f4a7c15, of_a_misplaced_row = 0xd6e8feb86659fd93;  // odd
+constexpr std::uint64_t of_a_misplaced_row = 0xd6e8feb86659fd93;  // odd
 
-/// A moved row's term in a checksum: like `record_hash`, but cheaper where hash and value fit into one word. For
-/// 32-bit hashes without values it is the square plus a constant: losing one row or flipping one bit always changes
-/// the sum; several errors cancel out with a chance of about 2^-63.
-template <typename Key, typename Value>
-LINKWISE_BOTH std::uint64_t hash_of_moved(Key hash, const Value& value) {
-  if constexpr (sizeof(Key) == 4 && std::is_same_v<Value, NoValue>) return std::uint64_t{hash} * hash + of_a_row;
-  else if constexpr (sizeof(Key) == 4 && sizeof(Value) == 4) return mix64(std::uint64_t{hash} << 32 | value);
-  else return record_hash(hash, value);
-}
-/// The same for a value whose width is known only at run time.
+/// `record_hash` of a moved row, whose value's width is known only at run time.
 template <typename Key>
 LINKWISE_BOTH std::uint64_t hash_of_moved(Key hash, std::uint64_t value, ValueWidth width) {
-  if (width == ValueWidth::none) return hash_of_moved(hash, NoValue{});
-  if (width == ValueWidth::v4) return hash_of_moved(hash, static_cast<std::uint32_t>(value));
-  return hash_of_moved(hash, value);
+  if (width == ValueWidth::none) return record_hash(hash, NoValue{});
+  if (width == ValueWidth::v4) return record_hash(hash, static_cast<std::uint32_t>(value));
+  return record_hash(hash, value);
 }
 
 /// Rows in runs: run r holds [begin[r], end[r]) and belongs to bucket r % buckets. A bucket's runs come from several
@@ -104,7 +95,7 @@ struct RawHashMatch {
   std::uint8_t* met =
       nullptr;  ///< a byte for each row of the build side: whether it matched; set by counting; null: not wanted
   ValueWidth probe_moved = ValueWidth::none, build_moved = ValueWidth::none;  ///< values that are included in …
-  std::uint64_t* checksums = nullptr;  ///< … Σ hash_of_moved of each side; null: not wanted
+  std::uint64_t* checksums = nullptr;  ///< … Σ record_hash of each side; null: not wanted
   std::uint32_t first_part = 0;        ///< part 0's number among the parts of all devices, and …
   int part_bits = 0;                   ///< … how many upper bits of a hash are its part's number
 

@@ -203,7 +203,7 @@ class Kernels {
   virtual void compare_samples(void* stream, const RawSamples& samples, SeenKeys* seen) const = 0;
   /// counts[p] = rows that go to part p.
   virtual void count_digits(void* stream, const RawHashPass& pass, void* scratch, std::uint64_t* counts) const = 0;
-  /// `begin`: where each part begins. *checksum = Σ hash_of_moved, unless null.
+  /// `begin`: where each part begins. *checksum = Σ record_hash, unless null.
   virtual void move_to_parts(void* stream, const RawHashPass& pass, const std::uint64_t* begin, RawRecords to,
                              void* scratch, std::uint64_t* checksum) const = 0;
   virtual void list_hash_tasks(void* stream, const RawHashTasks& list) const = 0;

@@ -110,8 +110,6 @@ void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Recor
 
 void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
               const Records& room, const MemoryView& scratch, const MemoryView& checksum) {
-  // As many passes as `sort` makes: machines without a rate for this sort use that of `sort`.
-  const double passes = static_cast<double>(input.type.key_bytes());
   require(
       input.type == result.type && input.count == result.count && input.type == room.type && input.count == room.count,
       "msd_sort", "the records differ in shape");
@@ -123,7 +121,8 @@ void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& 
   Operation operation{"sort", views_of({&input}), views_of({&result, &room}), {}, {}};
   operation.writes.push_back(scratch);
   if (checksum.bytes > 0) operation.writes.push_back(checksum);
-  operation.work = {"sort with leading digits", input.count, static_cast<double>(input.type.bytes()), passes};
+  operation.work = {"sort with levels", input.count, static_cast<double>(input.type.bytes())};
+  operation.work.base_passes = static_cast<double>(input.type.key_bytes());
   auto* const sum = checksum.bytes > 0 ? reinterpret_cast<std::uint64_t*>(checksum.data) : nullptr;
   operation.run = [&kernels, coding, input, result, room, scratch, sum](void* native) {
     kernels.msd_sort(native, coding, input.type, input.raw(), result.raw(), room.raw(), input.count, scratch.data, sum);

@@ -77,7 +77,7 @@ class GpuRates {
     };
     if (runtime_.kernels().msd_sort_scratch_bytes(narrow, records_) > 0) {
       randomize(runtime_, first_.view());
-      rates["sort with leading digits"] = fit(narrow, wide_keys, sort_by_leading_digits, {}, /*passes_a_byte=*/true);
+      rates["sort with levels"] = fit(narrow, wide_keys, sort_by_leading_digits);
     }
     const Enqueue merge_halves = [&](Stream stream, RecordType type, std::uint64_t n) {
       const Records all = in(first_, type, n);

@@ -41,12 +41,16 @@ Task VirtualRuntime::task_of(const Node& node) {
     if (!work.rate.empty()) {
       const Processor& processor = place.is_gpu() ? machine().gpu : machine().host;
       auto rate = processor.rates.find(work.rate);
-      if (rate == processor.rates.end()) rate = processor.rates.find(work.rate.substr(0, work.rate.find(" with ")));
+      double passes = work.passes;
+      if (rate == processor.rates.end()) {
+        rate = processor.rates.find(work.rate.substr(0, work.rate.find(" with ")));
+        passes *= work.base_passes;
+      }
       if (rate == processor.rates.end())
         throw UsageError("machine '" + machine().name + "': no rate for '" + work.rate + "' on its " +
                          (place.is_gpu() ? "GPUs" : "host"));
       task.fixed_ps = static_cast<std::int64_t>(rate->second.fixed_us * 1e6);
-      task.work = work.passes * static_cast<double>(work.records) *
+      task.work = passes * static_cast<double>(work.records) *
                   (rate->second.ps_per_record + rate->second.ps_per_byte * work.bytes_per_record) * 1e-3;
     }
     if (task.work <= 0) return task;

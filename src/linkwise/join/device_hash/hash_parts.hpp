@@ -62,7 +62,7 @@ class HashParts {
   [[nodiscard]] int part_bits() const { return layout_.first_bits + layout_.second_bits; }  ///< of a global number
   /// Whether a pass has moved rows, so that checksums are worth comparing.
   [[nodiscard]] bool has_moved() const { return layout_.first_bits > 0; }
-  /// Σ hash_of_moved of rows of both sides.
+  /// Σ record_hash of rows of both sides.
   struct Checksums {
     std::uint64_t probe = 0, build = 0;
     friend bool operator==(Checksums, Checksums) = default;

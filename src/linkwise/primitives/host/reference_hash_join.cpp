@@ -90,11 +90,11 @@ void move_to_parts_on_host(const RawHashPass& pass, const std::uint64_t* begin, 
         const std::uint64_t at = cursors[part]++;
         static_cast<Key*>(to.keys)[at] = hash;
         if constexpr (std::is_same_v<Value, NoValue>) {
-          sum += hash_of_moved(hash, NoValue{});
+          sum += record_hash(hash, NoValue{});
         } else {
           const auto moved = static_cast<Value>(pass.from.value(row));
           static_cast<Value*>(to.values)[at] = moved;
-          sum += hash_of_moved(hash, moved);
+          sum += record_hash(hash, moved);
         }
       });
     }

@@ -10,7 +10,7 @@
 
 namespace linkwise {
 
-/// Returns nothing if this sort does not suit the records (few, with values or, judging from a sample, unevenly
+/// Returns nothing if this sort does not suit the records (few or, judging from a sample, unevenly
 /// spread keys) or lacks memory; device_radix_sort gets by with less. `overwrites`: the input may be used as spare
 /// room. `checksum`: receives that of the input (8 bytes), unless empty.
 std::optional<SortedRecords> sort_on_one_gpu(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input,

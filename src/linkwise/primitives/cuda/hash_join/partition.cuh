@@ -123,7 +123,7 @@ struct PassMemory {
   typename cub::BlockScan<unsigned, pass_threads>::TempStorage scan;
 };
 
-/// `cursors`: where each part's next row goes. *checksum += Σ hash_of_moved, unless null.
+/// `cursors`: where each part's next row goes. *checksum += Σ record_hash, unless null.
 template <typename Key, typename Value>
 __global__ void __launch_bounds__(pass_threads, 2)
     move_to_parts_kernel(const RawHashPass pass, const Tiles tiles, Key* to_keys, Value* to_values,
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(pass_threads, 2)
       const unsigned at = memory.start[digit_of(key[i])] + (ranks[i / 2] >> 16 * (i % 2) & 0xffff);
       memory.keys[at] = key[i];
       if constexpr (has_values<Value>) memory.values[at] = value[i];
-      if (checksum != nullptr) hashes += hash_of_moved(key[i], value[i]);
+      if (checksum != nullptr) hashes += record_hash(key[i], value[i]);
     }
   }
   if (checksum != nullptr) add_in_warp(hashes, &memory.checksum);

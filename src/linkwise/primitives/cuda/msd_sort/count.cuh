@@ -9,29 +9,35 @@
 
 namespace linkwise::cuda::msd {
 
-/// Two blocks per multiprocessor: one counts while the other's keys are being loaded.
-constexpr int count_blocks = 2;
+/// Several blocks per multiprocessor: some count while the others' keys are being loaded.
+constexpr int count_threads = 512, count_blocks = 4;
 template <typename Key>
 constexpr int count_items = 64 / sizeof(Key);  // per thread, at once
-template <typename Key>
-constexpr int count_keys = count_items<Key> * level_threads;
 
-template <typename Key>
+template <typename Key, int threads>
 struct CountMemory {
-  RunMemory<Key, count_keys<Key>> input;
+  RunMemory<Key, count_items<Key> * threads> input;
   std::uint32_t counters[most_digits];
   Bucket bucket[2];  // of this span and the next
   Key least, greatest;
 };
 
+__device__ inline std::uint32_t greatest_of_warp(std::uint32_t mine) { return __reduce_max_sync(~0u, mine); }
+__device__ inline std::uint64_t greatest_of_warp(std::uint64_t mine) {
+  const auto upper = static_cast<std::uint32_t>(mine >> 32), most = greatest_of_warp(upper);
+  const std::uint32_t lower = greatest_of_warp(upper == most ? static_cast<std::uint32_t>(mine) : 0u);
+  return std::uint64_t{most} << 32 | lower;
+}
+
 /// Counts the block's share of a level's spans by digit, and extends each bucket's key range by the span's keys.
-template <typename Key>
+template <typename Key, int threads>
 class SpanCount {
-  static constexpr unsigned at_once = count_keys<Key>;
+  using Memory = CountMemory<Key, threads>;
+  static constexpr unsigned at_once = count_items<Key> * threads;
   using Word = std::conditional_t<sizeof(Key) == 8, unsigned long long, unsigned>;
 
  public:
-  __device__ SpanCount(CountMemory<Key>& memory, const Columns<Key>& columns, const State& state, const Cell* table)
+  __device__ SpanCount(Memory& memory, const Columns<Key>& columns, const State& state, const Cell* table)
       : memory_(memory), columns_(columns), state_(state), table_(table), input_(memory.input) {}
 
   __device__ __forceinline__ void run(int now, std::uint32_t spans) {
@@ -42,7 +48,7 @@ class SpanCount {
     for (std::uint32_t i = blockIdx.x, slot = 0;; slot = 1 - slot) {
       i += gridDim.x;
       const Span next = i < spans ? state_.spans[now][i] : Span{};
-      for (unsigned d = threadIdx.x; d < most_digits; d += level_threads) memory_.counters[d] = 0;
+      for (unsigned d = threadIdx.x; d < most_digits; d += threads) memory_.counters[d] = 0;
       if (threadIdx.x == 0) {
         memory_.least = static_cast<Key>(~Key{0});
         memory_.greatest = 0;
@@ -91,27 +97,25 @@ class SpanCount {
       Key key[keys_at_once];
 #pragma unroll
       for (int j = 0; j < keys_at_once; ++j)
-        if (level_threads * (i + j) < left) key[j] = keys[level_threads * (i + j)];
+        if (threads * (i + j) < left) key[j] = keys[threads * (i + j)];
       columns_.encode(key, bucket.place);
 #pragma unroll
       for (int j = 0; j < keys_at_once; ++j) {
-        if (level_threads * (i + j) >= left) continue;
+        if (threads * (i + j) >= left) continue;
         least = min(least, key[j]);
         greatest = max(greatest, key[j]);
         atomicAdd(&memory_.counters[digit(key[j])], 1u);
       }
     }
-    for (int i = 16; i > 0; i /= 2) {
-      least = min(least, __shfl_xor_sync(~0u, least, i));
-      greatest = max(greatest, __shfl_xor_sync(~0u, greatest, i));
-    }
+    least = static_cast<Key>(~greatest_of_warp(static_cast<Key>(~least)));
+    greatest = greatest_of_warp(greatest);
     if (threadIdx.x % 32 != 0) return;
     atomicMin(reinterpret_cast<Word*>(&memory_.least), static_cast<Word>(least));
     atomicMax(reinterpret_cast<Word*>(&memory_.greatest), static_cast<Word>(greatest));
   }
 
   __device__ __forceinline__ void finish(Bucket& shared, const Bucket& bucket, const Span& span) {
-    for (unsigned d = threadIdx.x; d < bucket.digits; d += level_threads)
+    for (unsigned d = threadIdx.x; d < bucket.digits; d += threads)
       state_.entries[span.entry + d * bucket.spans] = memory_.counters[d];
     if (threadIdx.x != 0) return;
     // Other blocks update the bounds concurrently: volatile, to read each in one piece.
@@ -123,11 +127,11 @@ class SpanCount {
                 static_cast<unsigned long long>(memory_.greatest));
   }
 
-  CountMemory<Key>& memory_;
+  Memory& memory_;
   const Columns<Key>& columns_;
   const State& state_;
   const Cell* table_;
-  RunLoad<Key, count_keys<Key>> input_;
+  RunLoad<Key, count_items<Key> * threads> input_;
 };
 
 using LevelScan = cub::BlockScan<std::uint32_t, level_threads, cub::BLOCK_SCAN_WARP_SCANS>;

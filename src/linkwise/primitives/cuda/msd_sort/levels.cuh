@@ -36,7 +36,7 @@ using LeftItemSort = ItemSortOf<Key, Value, level_threads, true>;
 template <typename Key, typename Value>
 struct LevelMemory {
   union {
-    CountMemory<Key> count;
+    CountMemory<Key, level_threads> count;
     OffsetMemory offset;
     SplitMemory split;
     typename Partitions<Key, Value>::Memory partition;
@@ -51,18 +51,18 @@ union LeftMemory {
 
 __device__ inline void load_table(Cell* table, const State& state) {
   if (state.root->is_tabled == 0) return;
-  for (int i = threadIdx.x; i < table_cells; i += level_threads) table[i] = state.root->table[i];
+  for (int i = threadIdx.x; i < table_cells; i += static_cast<int>(blockDim.x)) table[i] = state.root->table[i];
   __syncthreads();
 }
 
 template <typename Key>
 struct SpanCountMemory {
-  CountMemory<Key> count;
+  CountMemory<Key, count_threads> count;
   Cell table[table_cells];  // the root's
 };
 
 template <typename Key>
-__global__ void __launch_bounds__(level_threads, count_blocks)
+__global__ void __launch_bounds__(count_threads, count_blocks)
     count_spans(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state, int now) {
   extern __shared__ __align__(128) unsigned char raw[];
   auto& memory = *reinterpret_cast<SpanCountMemory<Key>*>(raw);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(level_threads, count_blocks)
         counters.doubtful_spans = 0;
   if (blockIdx.x >= counters.spans[now]) return;
   load_table(memory.table, state);
-  SpanCount<Key>(memory.count, columns, state, memory.table).run(now, counters.spans[now]);
+  SpanCount<Key, count_threads>(memory.count, columns, state, memory.table).run(now, counters.spans[now]);
 }
 
 static __global__ void __launch_bounds__(level_threads) sum_counters(const __grid_constant__ State state, int now) {
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(level_threads, 1)
       state.counters->items = state.counters->spans_taken = state.counters->doubtful_spans = 0;
     }
     load_table(level.table, state);
-    SpanCount<Key>(level.count, columns, state, level.table).run(now, spans);
+    SpanCount<Key, level_threads>(level.count, columns, state, level.table).run(now, spans);
     grid.sync();
     sum_entries(level.offset, entries, state);
     grid.sync();

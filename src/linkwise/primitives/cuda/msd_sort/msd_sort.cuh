@@ -41,7 +41,7 @@ struct Launches {
 
   static Launches of_this_device() {
     return {
-        resident_blocks(count_spans<Key>, level_threads, sizeof(SpanCountMemory<Key>)),
+        resident_blocks(count_spans<Key>, count_threads, sizeof(SpanCountMemory<Key>)),
         resident_blocks(partition_spans<Key, Value>, level_threads, sizeof(LevelMemory<Key, Value>)),
         resident_blocks(sort_what_is_left<Key, Value>, level_threads, sizeof(LeftMemory<Key, Value>)),
         resident_blocks(finish<Key, Value>, finish_threads, sizeof(typename UsualItemSort<Key, Value>::Memory)),
@@ -139,7 +139,7 @@ void sort(cudaStream_t stream, ColumnsOf<Key, Value> columns, void* scratch) {
   int now = 0;
   for (int level = 0; level < usual_levels; ++level, now = 1 - now) {
     count_spans<Key>
-        <<<launches.count_blocks, level_threads, sizeof(SpanCountMemory<Key>), stream>>>(columns, state, now);
+        <<<launches.count_blocks, count_threads, sizeof(SpanCountMemory<Key>), stream>>>(columns, state, now);
     sum_counters<<<blocks, level_threads, 0, stream>>>(state, now);
     scan_counters<<<blocks, level_threads, 0, stream>>>(state, now);
     split_buckets<Key><<<blocks, level_threads, 0, stream>>>(state, now);
