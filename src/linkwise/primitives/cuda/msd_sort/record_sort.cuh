@@ -16,7 +16,9 @@ void with_bytes(ValueWidth width, Body&& body) {
 
 template <typename Key>
 KernelList RecordSort<Key>::kernels() {
-  KernelList list{address(sum_counters), address(scan_counters)};  // those of this file
+  // Those of this file: each file has kernels of its own, templates too.
+  KernelList list{address(sum_counters), address(scan_counters), address(count_spans<Key>),
+                  address(split_buckets<Key>)};
   for (const ValueWidth width : {ValueWidth::v4, ValueWidth::v8, ValueWidth::v16})
     with_bytes(width, [&](auto value) {
       const KernelList more = msd::kernels<Key, typename decltype(value)::type>();
