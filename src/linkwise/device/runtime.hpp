@@ -88,7 +88,8 @@ struct Work {
   std::uint64_t records = 0;
   double bytes_per_record = 0;
   double passes = 1;
-  double base_passes = 1;  ///< where the machine has no rate for a variant, "… with …", and the base's is used
+  std::string other_rate;  ///< taken where the machine lacks the first, with as many passes:
+  double other_passes = 1;
 
   // Where `rate` is empty.
   double fixed_us = 0;

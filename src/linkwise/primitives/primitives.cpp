@@ -8,6 +8,8 @@
 namespace linkwise {
 namespace {
 
+std::string rate_of_sort(RecordType type) { return type.value == ValueWidth::none ? "sort" : "sort with values"; }
+
 void require_here(Stream stream, const MemoryView& view, const char* operation) {
   require(view.bytes == 0 || view.place == stream.place, operation, "an argument is not at the stream's place");
 }
@@ -64,8 +66,8 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
   require(scratch.bytes >= kernels.sort_scratch_bytes(primary.type, primary.count), "sort", "the scratch is too small");
   Operation operation{"sort", views_of({&primary}), views_of({&primary, &secondary}), {}, {}};
   operation.writes.push_back(scratch);
-  operation.work = {primary.type.value == ValueWidth::none ? "sort" : "sort with values", primary.count,
-                    static_cast<double>(primary.type.bytes()), static_cast<double>(digits(bits))};
+  operation.work = {rate_of_sort(primary.type), primary.count, static_cast<double>(primary.type.bytes()),
+                    static_cast<double>(digits(bits))};
   operation.run = [&kernels, primary, secondary, bits, scratch](void* native) {
     kernels.sort(native, primary.type, primary.raw(), secondary.raw(), primary.count, bits, scratch.data,
                  scratch.bytes);
@@ -122,7 +124,8 @@ void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& 
   operation.writes.push_back(scratch);
   if (checksum.bytes > 0) operation.writes.push_back(checksum);
   operation.work = {"sort with levels", input.count, static_cast<double>(input.type.bytes())};
-  operation.work.base_passes = static_cast<double>(input.type.key_bytes());
+  operation.work.other_rate = rate_of_sort(input.type);
+  operation.work.other_passes = static_cast<double>(input.type.key_bytes());
   auto* const sum = checksum.bytes > 0 ? reinterpret_cast<std::uint64_t*>(checksum.data) : nullptr;
   operation.run = [&kernels, coding, input, result, room, scratch, sum](void* native) {
     kernels.msd_sort(native, coding, input.type, input.raw(), result.raw(), room.raw(), input.count, scratch.data, sum);

@@ -42,10 +42,11 @@ Task VirtualRuntime::task_of(const Node& node) {
       const Processor& processor = place.is_gpu() ? machine().gpu : machine().host;
       auto rate = processor.rates.find(work.rate);
       double passes = work.passes;
-      if (rate == processor.rates.end()) {
-        rate = processor.rates.find(work.rate.substr(0, work.rate.find(" with ")));
-        passes *= work.base_passes;
+      if (rate == processor.rates.end() && !work.other_rate.empty()) {
+        rate = processor.rates.find(work.other_rate);
+        passes = work.other_passes;
       }
+      if (rate == processor.rates.end()) rate = processor.rates.find(work.rate.substr(0, work.rate.find(" with ")));
       if (rate == processor.rates.end())
         throw UsageError("machine '" + machine().name + "': no rate for '" + work.rate + "' on its " +
                          (place.is_gpu() ? "GPUs" : "host"));
