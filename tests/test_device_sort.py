@@ -266,3 +266,58 @@ def test_keys_of_64_bits_on_one_gpu(name: str) -> None:
 @pytest.mark.parametrize("name", KEYS_OF_64_BITS)
 def test_many_keys_of_64_bits_on_one_gpu(name: str) -> None:
     radix_on_one(cuda_runtime(), name, (3_999_999, 4_000_000))
+
+
+def shares_first_level(runtime: _core.Runtime) -> bool:
+    """Whether the last sort's exchange was its first level."""
+    return any(entry.name == "store leading digits" for entry in runtime.timeline())
+
+
+@pytest.mark.parametrize("carrier", [None, "u4", "u8", "c16"])
+@pytest.mark.parametrize("dtype", [np.uint32, np.int64, np.float64], ids=lambda dtype: np.dtype(dtype).name)
+def test_the_exchange_is_the_first_level(dtype: Any, carrier: str | None) -> None:
+    random = np.random.default_rng(5)
+    for num_gpus, donated, descending in itertools.product((2, 3, 8), (False, True), (False, True)):
+        # Floats in [1, 2) have codes that are uniformly distributed, too.
+        made = 1 + random.random(2500 * num_gpus) if dtype == np.float64 else keys("uniform", 2500 * num_gpus, dtype)
+        data = np.array_split(made, num_gpus) if donated else spread(made, num_gpus, random)
+        values = carrier and [random.integers(99, size=len(part)).astype(carrier) for part in data]
+        runtime = virtual(num_gpus)
+        check(runtime, small("radix", num_gpus, 0), data, values or None, donated=donated, descending=descending)
+        assert shares_first_level(runtime)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_legal_order_of_a_shared_first_level(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    num_gpus = int(random.integers(2, 9))
+    data = keys(str(random.choice(DISTRIBUTIONS)), int(random.integers(2000, 3000)) * num_gpus, np.uint64, seed)
+    plan = small("radix", num_gpus, 0, samples=2048)
+    plan.gpus = random.permutation(8)[:num_gpus].tolist()
+    rows = [np.arange(len(part), dtype=np.uint32) for part in np.array_split(data, num_gpus)] if seed % 3 else None
+    check(virtual(seed), plan, np.array_split(data, num_gpus), rows, donated=bool(seed % 2), verify=bool(seed % 5))
+
+
+@pytest.mark.parametrize("distribution", ["all_equal", "one_bit", "zipf"])
+def test_splitters_cut_where_digits_cannot(distribution: str) -> None:
+    data = np.array_split(keys(distribution, 12_000, np.uint64), 4)
+    runtime = virtual()
+    held = check(runtime, small("radix", 4, 0, samples=4096), data)
+    assert not shares_first_level(runtime)
+    assert max(held) < 1.1 * np.mean(held)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", KEYS_OF_64_BITS)
+def test_many_keys_of_64_bits_on_gpus(name: str) -> None:
+    num_gpus = cuda_runtime().machine.num_gpus
+    if num_gpus < 2:
+        pytest.skip("takes two GPUs")
+    dtype, keys_of = KEYS_OF_64_BITS[name]
+    random = np.random.default_rng(7)
+    plan = small("radix", num_gpus, 0)
+    for donated, carrier in ((False, None), (True, None), (False, "u4"), (True, "u8")):
+        data = np.array_split(keys_of(random, 9_000_001 * num_gpus // 2).astype(dtype), num_gpus)
+        values = carrier and [random.integers(99, size=len(part)).astype(carrier) for part in data]
+        check(cuda_runtime(), plan, data, values or None, donated=donated, descending=donated)
+        assert shares_first_level(cuda_runtime()) or name != "uniform"

@@ -10,6 +10,7 @@
 
 #include "linkwise/primitives/hash_join_steps.hpp"
 #include "linkwise/primitives/join_table_steps.hpp"
+#include "linkwise/primitives/leading_digits_steps.hpp"
 #include "linkwise/primitives/pieces.hpp"
 #include "linkwise/primitives/types.hpp"
 
@@ -35,6 +36,16 @@ struct RawSegments {
 /// which may be on any device that this one can write to.
 struct RawDestinations {
   RawRecords records[max_destinations] = {};
+};
+
+/// primitives/leading_digits.hpp says what each field is.
+struct RawLeadingDigits {
+  KeyCoding coding;
+  RecordType type;
+  RawRecords source;
+  std::uint64_t count = 0;
+  void* digits = nullptr;
+  void* scratch = nullptr;
 };
 
 /// primitives/matching.hpp says what each field is.
@@ -113,6 +124,18 @@ class Kernels {
   /// input's records with native keys, unless null.
   virtual void msd_sort(void* stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result,
                         RawRecords room, std::uint64_t count, void* scratch, std::uint64_t* checksum) const = 0;
+
+  // The same with a first level that several devices share: primitives/leading_digits.hpp.
+  [[nodiscard]] virtual std::uint64_t leading_digits_bytes() const = 0;
+  /// For a source or part with up to `count` records; 0 where the sort is not supported.
+  [[nodiscard]] virtual std::uint64_t leading_digits_scratch_bytes(RecordType type, std::uint64_t count) const = 0;
+  virtual void look_at_all_keys(void* stream, const RawLeadingDigits& level, const RawSegments& samples,
+                                std::uint64_t total, KeySpread* spread) const = 0;
+  virtual void count_leading_digits(void* stream, const RawLeadingDigits& level, LeadingDigitCounts* counts) const = 0;
+  virtual void store_leading_digits(void* stream, const RawLeadingDigits& level, const DigitPlaces& places,
+                                    const RawDestinations& parts, std::uint64_t* checksum) const = 0;
+  virtual void sort_received_digits(void* stream, const RawLeadingDigits& level, const ReceivedDigits& received,
+                                    RawRecords part, RawRecords room, std::uint64_t count) const = 0;
 
   [[nodiscard]] virtual std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left,
                                                           std::uint64_t right) const = 0;

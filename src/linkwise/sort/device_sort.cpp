@@ -10,6 +10,7 @@
 #include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/sort_chunks.hpp"
 #include "linkwise/sort/strategies/device_radix_sort.hpp"
+#include "linkwise/sort/strategies/leading_digits_sort.hpp"
 #include "linkwise/sort/strategies/one_gpu_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -33,11 +34,9 @@ class DeviceSort {
 
   std::vector<SortedPart> run() {
     for (std::size_t g = 0; g < streams_.size(); ++g) runtime_.wait(streams_[g], runtime_.record(callers_[g]));
-    std::vector<SortedPart> parts;
-    if (std::optional<SortedPart> sorted = sort_native_keys()) {
-      parts.push_back(std::move(*sorted));
+    if (std::optional<std::vector<SortedPart>> sorted = sort_native_keys()) {
       runtime_.flush();
-      return parts;
+      return *std::move(sorted);
     }
     const std::vector<Records> input = encoded_input();
     SortVerifier verifier(runtime_, streams_, own_codes(type_.key));
@@ -53,10 +52,9 @@ class DeviceSort {
     for (Buffer& codes : codes_) runtime_.retire(std::move(codes));
     if (options_.verify) {
       runtime_.set_phase("verify");
-      std::vector<Records> records;
-      for (const SortedRecords& part : sorted) records.push_back(part.records);
-      verifier.check(records);
+      verifier.check(records_of(sorted));
     }
+    std::vector<SortedPart> parts;
     for (std::size_t g = 0; g < sorted.size(); ++g) parts.push_back(finished(g, decoded(g, std::move(sorted[g]))));
     runtime_.flush();
     return parts;
@@ -68,22 +66,45 @@ class DeviceSort {
   }
   [[nodiscard]] bool is_narrow() const { return native_key_bytes() < type_.key_bytes(); }
 
-  // Sorts native keys without encoding them: on one GPU, if they suit MSD radix sort.
-  std::optional<SortedPart> sort_native_keys() {
-    if (plan_.strategy != SortStrategy::radix || streams_.size() > 1 || plan_.device_buckets > 1 || is_narrow())
-      return std::nullopt;
+  // Sorts native keys without encoding them first, if they suit MSD radix sort.
+  std::optional<std::vector<SortedPart>> sort_native_keys() {
+    if (plan_.strategy != SortStrategy::radix || plan_.device_buckets > 1 || is_narrow()) return std::nullopt;
     const KeyCoding coding{columns_.key_type, options_.descending};
     std::optional<SortVerifier> verifier;
-    if (options_.verify) verifier.emplace(runtime_, streams_, coding);
-    std::optional<SortedRecords> sorted =
-        sort_on_one_gpu(runtime_, streams_.front(), coding, callers_records(0), columns_.donated,
-                        verifier ? verifier->came_in(0) : MemoryView{});
+    std::vector<MemoryView> checksums;
+    if (options_.verify) {
+      verifier.emplace(runtime_, streams_, coding);
+      for (std::size_t g = 0; g < streams_.size(); ++g) checksums.push_back(verifier->came_in(g));
+    }
+    std::optional<std::vector<SortedRecords>> sorted = sort_native_keys(coding, checksums);
     if (!sorted) return std::nullopt;
     if (verifier) {
       runtime_.set_phase("verify");
-      verifier->check(std::span(&sorted->records, 1));
+      verifier->check(records_of(*sorted));
     }
-    return finished(0, part_of(0, std::move(*sorted)));
+    std::vector<SortedPart> parts;
+    for (std::size_t g = 0; g < sorted->size(); ++g) parts.push_back(finished(g, part_of(g, std::move((*sorted)[g]))));
+    return parts;
+  }
+
+  std::optional<std::vector<SortedRecords>> sort_native_keys(KeyCoding coding, std::span<const MemoryView> checksums) {
+    std::vector<Records> input;
+    for (std::size_t g = 0; g < streams_.size(); ++g) input.push_back(callers_records(g));
+    if (input.size() > 1)
+      return sort_by_leading_digits(runtime_, plan_, streams_, coding, input, columns_.donated, checksums);
+    std::optional<SortedRecords> sorted =
+        sort_on_one_gpu(runtime_, streams_.front(), coding, input.front(), columns_.donated,
+                        checksums.empty() ? MemoryView{} : checksums.front());
+    if (!sorted) return std::nullopt;
+    std::vector<SortedRecords> one;
+    one.push_back(*std::move(sorted));
+    return one;
+  }
+
+  static std::vector<Records> records_of(std::span<const SortedRecords> sorted) {
+    std::vector<Records> records;
+    for (const SortedRecords& part : sorted) records.push_back(part.records);
+    return records;
   }
 
   [[nodiscard]] Records callers_records(std::size_t g) const {

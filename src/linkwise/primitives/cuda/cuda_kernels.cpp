@@ -54,6 +54,25 @@ class CudaKernels final : public Kernels {
                 std::uint64_t count, void* scratch, std::uint64_t* checksum) const override {
     cuda::msd_sort(on(stream), coding, type, input, result, room, count, scratch, checksum);
   }
+  std::uint64_t leading_digits_bytes() const override { return cuda::leading_digits_bytes(); }
+  std::uint64_t leading_digits_scratch_bytes(RecordType type, std::uint64_t count) const override {
+    return cuda::leading_digits_scratch_bytes(type, count);
+  }
+  void look_at_all_keys(void* stream, const RawLeadingDigits& level, const RawSegments& samples, std::uint64_t total,
+                        KeySpread* spread) const override {
+    cuda::look_at_all_keys(on(stream), level, samples, total, spread);
+  }
+  void count_leading_digits(void* stream, const RawLeadingDigits& level, LeadingDigitCounts* counts) const override {
+    cuda::count_leading_digits(on(stream), level, counts);
+  }
+  void store_leading_digits(void* stream, const RawLeadingDigits& level, const DigitPlaces& places,
+                            const RawDestinations& parts, std::uint64_t* checksum) const override {
+    cuda::store_leading_digits(on(stream), level, places, parts, checksum);
+  }
+  void sort_received_digits(void* stream, const RawLeadingDigits& level, const ReceivedDigits& received,
+                            RawRecords part, RawRecords room, std::uint64_t count) const override {
+    cuda::sort_received_digits(on(stream), level, received, part, room, count);
+  }
   std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right) const override {
     return cuda::merge_scratch_bytes(type, left, right);
   }

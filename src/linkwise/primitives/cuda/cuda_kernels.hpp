@@ -37,6 +37,15 @@ void look_at_keys(cudaStream_t stream, KeyCoding coding, RawRecords input, Recor
                   SortBuffers buffers, void* scratch, KeySpread* spread);
 void msd_sort(cudaStream_t stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result,
               RawRecords room, std::uint64_t count, void* scratch, std::uint64_t* checksum);
+std::uint64_t leading_digits_bytes();
+std::uint64_t leading_digits_scratch_bytes(RecordType type, std::uint64_t count);
+void look_at_all_keys(cudaStream_t stream, const RawLeadingDigits& level, const RawSegments& samples,
+                      std::uint64_t total, KeySpread* spread);
+void count_leading_digits(cudaStream_t stream, const RawLeadingDigits& level, LeadingDigitCounts* counts);
+void store_leading_digits(cudaStream_t stream, const RawLeadingDigits& level, const DigitPlaces& places,
+                          const RawDestinations& parts, std::uint64_t* checksum);
+void sort_received_digits(cudaStream_t stream, const RawLeadingDigits& level, const ReceivedDigits& received,
+                          RawRecords part, RawRecords room, std::uint64_t count);
 
 std::uint64_t merge_scratch_bytes(RecordType type, std::uint64_t left, std::uint64_t right);
 void merge(cudaStream_t stream, RecordType type, RawRecords left, std::uint64_t left_count, RawRecords right,

@@ -1,5 +1,5 @@
 // Radix sort by the most significant digits first: what does not depend on the values, and the sort of keys alone.
-#include "linkwise/primitives/cuda/msd_sort/msd_sort.cuh"
+#include "linkwise/primitives/cuda/msd_sort/leading_digits.cuh"
 
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/msd_sort/record_sort.hpp"
@@ -16,12 +16,30 @@ msd::Extent extent_of(RecordType type, std::uint64_t count) {
   });
   return extent;
 }
+msd::Extent leading_extent_of(RecordType type, std::uint64_t count) {
+  msd::Extent extent{};
+  with_record(type, [&](auto key, auto value) {
+    extent = msd::leading_extent_of<typename decltype(key)::type, typename decltype(value)::type>(count);
+  });
+  return extent;
+}
+
+bool is_supported(RecordType type, std::uint64_t count) {
+  bool fits = false;
+  with_key(type.key, [&](auto key) {
+    using Key = typename decltype(key)::type;
+    fits = type.value == ValueWidth::none ? msd::fits_every_device<Key, NoValue>()
+                                          : msd::RecordSort<Key>::fits_every_device(type.value);
+  });
+  return fits && count <= most;
+}
 
 void append(KernelList& list, const KernelList& more) { list.insert(list.end(), more.begin(), more.end()); }
 
 template <typename Key>
 void add_kernels(KernelList& list) {
-  append(list, {address(msd::look_at_sample<Key>), address(msd::count_spans<Key>), address(msd::split_buckets<Key>)});
+  append(list, {address(msd::look_at_sample<Key>), address(msd::count_spans<Key>), address(msd::split_buckets<Key>),
+                address(msd::begin_received<Key>)});
   append(list, msd::kernels<Key, NoValue>());
   append(list, msd::RecordSort<Key>::kernels());
 }
@@ -29,21 +47,15 @@ void add_kernels(KernelList& list) {
 }  // namespace
 
 KernelList msd_sort_kernels() {
-  KernelList list{address(msd::sum_counters), address(msd::scan_counters)};
+  KernelList list{address(msd::sum_counters), address(msd::scan_counters), address(msd::tell_counts),
+                  address(msd::set_destinations)};
   add_kernels<std::uint32_t>(list);
   add_kernels<std::uint64_t>(list);
   return list;
 }
 
 std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) {
-  if (count == 0 || count > most) return 0;
-  bool fits = false;
-  with_key(type.key, [&](auto key) {
-    using Key = typename decltype(key)::type;
-    fits = type.value == ValueWidth::none ? msd::fits_every_device<Key, NoValue>()
-                                          : msd::RecordSort<Key>::fits_every_device(type.value);
-  });
-  return fits ? msd::scratch_bytes(extent_of(type, count)) : 0;
+  return count > 0 && is_supported(type, count) ? msd::scratch_bytes(extent_of(type, count)) : 0;
 }
 
 // With fewer records, kernel launches take too large a share of the time, above all for unevenly spread keys.
@@ -68,6 +80,46 @@ void msd_sort(cudaStream_t stream, KeyCoding coding, RecordType type, RawRecords
     if (type.value != ValueWidth::none)
       return msd::RecordSort<Key>::sort(stream, coding, type.value, records, count, scratch, checksum);
     msd::sort<Key, NoValue>(stream, msd::columns_of<Key, NoValue>(records, coding, count, checksum), scratch);
+  });
+}
+
+std::uint64_t leading_digits_bytes() { return sizeof(msd::Root); }
+
+std::uint64_t leading_digits_scratch_bytes(RecordType type, std::uint64_t count) {
+  return is_supported(type, count) ? msd::scratch_bytes(leading_extent_of(type, count)) : 0;
+}
+
+void look_at_all_keys(cudaStream_t stream, const RawLeadingDigits& level, const RawSegments& samples,
+                      std::uint64_t total, KeySpread* spread) {
+  with_key(level.type.key, [&](auto key) {
+    msd::look_at_all<typename decltype(key)::type>(stream, level, leading_extent_of(level.type, level.count), samples,
+                                                   total, spread);
+  });
+}
+
+void count_leading_digits(cudaStream_t stream, const RawLeadingDigits& level, LeadingDigitCounts* counts) {
+  const msd::Extent extent = leading_extent_of(level.type, level.count);
+  with_key(level.type.key,
+           [&](auto key) { msd::count_leading<typename decltype(key)::type>(stream, level, extent, counts); });
+}
+
+void store_leading_digits(cudaStream_t stream, const RawLeadingDigits& level, const DigitPlaces& places,
+                          const RawDestinations& parts, std::uint64_t* checksum) {
+  with_key(level.type.key, [&](auto key) {
+    using Key = typename decltype(key)::type;
+    if (level.type.value != ValueWidth::none)
+      return msd::RecordSort<Key>::store_leading(stream, level, places, parts, checksum);
+    msd::store_leading<Key, NoValue>(stream, level, places, parts, checksum);
+  });
+}
+
+void sort_received_digits(cudaStream_t stream, const RawLeadingDigits& level, const ReceivedDigits& received,
+                          RawRecords part, RawRecords room, std::uint64_t count) {
+  with_key(level.type.key, [&](auto key) {
+    using Key = typename decltype(key)::type;
+    if (level.type.value != ValueWidth::none)
+      return msd::RecordSort<Key>::sort_received(stream, level, received, part, room, count);
+    msd::sort_received<Key, NoValue>(stream, level, received, part, room, count);
   });
 }
 

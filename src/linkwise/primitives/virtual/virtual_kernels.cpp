@@ -15,6 +15,7 @@
 #include "linkwise/primitives/host/reference_hash_join.hpp"
 #include "linkwise/primitives/host/reference_join_table.hpp"
 #include "linkwise/primitives/host/reference_matching.hpp"
+#include "linkwise/primitives/host/reference_msd_sort.hpp"
 #include "linkwise/primitives/integers.hpp"
 #include "linkwise/primitives/kernels.hpp"
 #include "linkwise/primitives/matched_rows.hpp"
@@ -89,41 +90,35 @@ class VirtualKernels final : public Kernels {
   std::uint64_t msd_sort_scratch_bytes(RecordType, std::uint64_t count) const override { return (1 << 17) + count / 4; }
   // On CUDA, the threshold is higher.
   std::uint64_t fewest_for_msd_sort(RecordType) const override { return 1000; }
-  // A digit of the first level is a quarter of the keys' range; only in_digits and in_first_quarter are set.
   void look_at_keys(void*, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count, SortBuffers, void*,
                     KeySpread* spread) const override {
-    with_key(type.key, [&](auto key) {
-      std::vector<typename decltype(key)::type> keys(count);
-      encode_on_host(coding.type, coding.descending, input.keys, keys.data(), count);
-      const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
-      const int shift = std::max(static_cast<int>(std::bit_width(*least ^ *greatest)) - 4, 0);
-      *spread = {static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 1 << 14)), 0, 0, 0, 0, 0};
-      for (std::uint64_t i = 0; i < spread->in_digits; ++i)
-        spread->in_first_quarter += (keys[i * (count / spread->in_digits)] >> shift & 3) == 0 ? 1 : 0;
-    });
+    *spread = reference::look_at_keys(coding, type.key, input.keys, count);
   }
-  // The spare buffer holds garbage afterwards.
   void msd_sort(void*, KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
                 std::uint64_t count, void*, std::uint64_t* sum) const override {
     if (sum != nullptr) checksum(nullptr, type, input, count, sum);
-    with_record(type, [&](auto key, auto value) {
-      using Key = typename decltype(key)::type;
-      using Value = typename decltype(value)::type;
-      std::vector<Key> codes(count), sorted(count);
-      encode_on_host(coding.type, coding.descending, input.keys, codes.data(), count);
-      std::vector<std::uint32_t> rows(count);
-      std::iota(rows.begin(), rows.end(), 0);
-      std::ranges::stable_sort(rows, {}, [&](std::uint32_t row) { return codes[row]; });
-      for (std::uint64_t i = 0; i < count; ++i) sorted[i] = codes[rows[i]];
-      if constexpr (has_value<Value>) {
-        const auto* const from = static_cast<const Value*>(input.values);
-        const std::vector<Value> values(from, from + count);
-        std::fill_n(static_cast<Value*>(room.values), count, all_ones<Value>());
-        for (std::uint64_t i = 0; i < count; ++i) static_cast<Value*>(result.values)[i] = values[rows[i]];
-      }
-      std::fill_n(static_cast<Key*>(room.keys), count, static_cast<Key>(0xdeadbeefdeadbeefULL));
-      decode_on_host(coding.type, coding.descending, sorted.data(), result.keys, count);
-    });
+    reference::msd_sort(coding, type, input, result, room, count);
+  }
+
+  std::uint64_t leading_digits_bytes() const override { return sizeof(reference::LeadingDigits); }
+  std::uint64_t leading_digits_scratch_bytes(RecordType type, std::uint64_t count) const override {
+    return msd_sort_scratch_bytes(type, count);
+  }
+  void look_at_all_keys(void*, const RawLeadingDigits& level, const RawSegments& samples, std::uint64_t,
+                        KeySpread* spread) const override {
+    *static_cast<reference::LeadingDigits*>(level.digits) = reference::digits_of(level.type.key, samples, *spread);
+  }
+  void count_leading_digits(void*, const RawLeadingDigits& level, LeadingDigitCounts* counts) const override {
+    *counts = reference::count_leading_digits(level);
+  }
+  void store_leading_digits(void*, const RawLeadingDigits& level, const DigitPlaces& places,
+                            const RawDestinations& parts, std::uint64_t* sum) const override {
+    if (sum != nullptr) checksum(nullptr, level.type, level.source, level.count, sum);
+    reference::store_leading_digits(level, places, parts);
+  }
+  void sort_received_digits(void*, const RawLeadingDigits& level, const ReceivedDigits& received, RawRecords part,
+                            RawRecords room, std::uint64_t count) const override {
+    reference::sort_received_digits(level, received, part, room, count);
   }
 
   std::uint64_t merge_scratch_bytes(RecordType, std::uint64_t left, std::uint64_t right) const override {

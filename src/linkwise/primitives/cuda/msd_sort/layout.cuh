@@ -12,6 +12,7 @@
 
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
+#include "linkwise/primitives/leading_digits_steps.hpp"
 
 namespace linkwise::cuda::msd {
 
@@ -169,6 +170,16 @@ struct Root {
   std::uint64_t digit_low[root_digits + 1];  ///< relative to `low`
 };
 
+static_assert(most_leading_digits == root_digits + 2);
+
+/// Where the records of each digit of a first level go that several GPUs share: `delta` and the counter of a span's
+/// digit add up, modulo 2^32, to the place in the array.
+struct Destinations {
+  void* keys[most_leading_digits];
+  void* values[most_leading_digits];
+  std::uint32_t delta[most_leading_digits];
+};
+
 struct Counters {
   std::uint32_t buckets[2], spans[2], entries[2];  // of this level and the next, which take turns
   std::uint32_t items, hard_items;
@@ -187,6 +198,7 @@ struct State {
   Item* items;
   std::uint32_t* hard_items;
   DoubtfulSpan* doubtful_spans;
+  Destinations* destinations;
   std::uint32_t tile;        ///< records of a span, at most
   std::uint32_t capacity;    ///< records of an item, at most
   std::uint32_t max_digits;  ///< of a bucket
@@ -234,6 +246,7 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
   take(state.items, items);
   take(state.hard_items, items);
   take(state.doubtful_spans, extent.is_stable ? spans : 1);
+  take(state.destinations, 1);
   state.tile = extent.tile;
   state.capacity = extent.capacity;
   state.max_digits = extent.digits;

@@ -13,15 +13,15 @@
 namespace linkwise::cuda::msd {
 
 // Records are partitioned and sorted stably; keys alone need not be.
-template <typename Key, typename Value>
+template <typename Key, typename Value, bool is_shared = false>
 struct Partitions {
   using Memory = StableTileMemory<Key, Value>;
-  using Type = StablePartition<Key, Value>;
+  using Type = StablePartition<Key, Value, is_shared>;
 };
-template <typename Key>
-struct Partitions<Key, NoValue> {
+template <typename Key, bool is_shared>
+struct Partitions<Key, NoValue, is_shared> {
   using Memory = PartitionMemory<Key>;
-  using Type = SpanPartition<Key>;
+  using Type = SpanPartition<Key, is_shared>;
 };
 template <typename Key, typename Value, int threads, bool is_alone>
 using ItemSortOf =
@@ -95,7 +95,8 @@ __global__ void __launch_bounds__(level_threads) split_buckets(const __grid_cons
     split_bucket<Key>(memory, state.buckets[now][i], table, 1 - now, state);
 }
 
-template <typename Key, typename Value>
+/// `is_shared`: of a first level that several GPUs share.
+template <typename Key, typename Value, bool is_shared = false>
 __global__ void __launch_bounds__(level_threads, 1)
     partition_spans(const __grid_constant__ ColumnsOf<Key, Value> columns, const __grid_constant__ State state,
                     int now) {
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(level_threads, 1)
   auto& memory = *reinterpret_cast<LevelMemory<Key, Value>*>(raw);
   if (blockIdx.x >= state.counters->spans[now]) return;
   load_table(memory.table, state);
-  typename Partitions<Key, Value>::Type(memory.partition, columns, state, memory.table)
+  typename Partitions<Key, Value, is_shared>::Type(memory.partition, columns, state, memory.table)
       .run(now, state.counters->spans[now]);
 }
 

@@ -37,12 +37,13 @@ std::uint32_t resident_blocks(Kernel* kernel, int threads, std::size_t shared_by
 
 template <typename Key, typename Value>
 struct Launches {
-  std::uint32_t count_blocks, level_blocks, left_blocks, finish_blocks, hard_blocks;
+  std::uint32_t count_blocks, level_blocks, shared_blocks, left_blocks, finish_blocks, hard_blocks;
 
   static Launches of_this_device() {
     return {
         resident_blocks(count_spans<Key>, count_threads, sizeof(SpanCountMemory<Key>)),
         resident_blocks(partition_spans<Key, Value>, level_threads, sizeof(LevelMemory<Key, Value>)),
+        resident_blocks(partition_spans<Key, Value, true>, level_threads, sizeof(LevelMemory<Key, Value>)),
         resident_blocks(sort_what_is_left<Key, Value>, level_threads, sizeof(LeftMemory<Key, Value>)),
         resident_blocks(finish<Key, Value>, finish_threads, sizeof(typename UsualItemSort<Key, Value>::Memory)),
         resident_blocks(finish_hard<Key, Value>, finish_threads, sizeof(typename HardItemSort<Key, Value>::Memory))};
@@ -117,32 +118,47 @@ void look(cudaStream_t stream, RawRecords input, KeyCoding coding, const Extent&
   const bool is_one_level = parts <= root_digits;
   // Records with values fit fewer to an item: more digits in the first level leave the second some to spare.
   const double of_root = is_one_level ? parts : (extent.is_stable ? 1.2 : 1.0) * std::sqrt(parts);
-  const auto wanted = static_cast<std::uint32_t>(std::min(std::ceil(of_root), double{root_digits}));
-  const auto cuts = static_cast<std::uint32_t>(std::ceil(is_one_level ? 1 : parts / wanted));
+  const auto digits = static_cast<std::uint32_t>(std::min(std::ceil(of_root), double{root_digits}));
+  const auto cuts = static_cast<std::uint32_t>(std::ceil(is_one_level ? 1 : parts / digits));
   // The first level must not write onto the input; of two levels, the second ends in the result if possible.
   const bool to_result =
       buffers != SortBuffers::result_is_input && (is_one_level || buffers == SortBuffers::room_is_input);
   const Columns<Key> keys = keys_of<Key>({input, {}, {}}, coding, extent.count);
-  look_at_sample<<<1, sample_threads, 0, stream>>>(keys, static_cast<std::uint32_t>(extent.count), wanted, cuts,
+  const RawSegments all{1, {input.keys}, {extent.count}};
+  look_at_sample<<<1, sample_threads, 0, stream>>>(keys, sampled(all, extent.count),
+                                                   static_cast<std::uint32_t>(extent.count), WantedDigits{digits, cuts},
                                                    to_result ? in_result : in_room, state, spread);
   check_launch("look at a sample");
 }
 
-/// Call after `look`.
+/// Counts the digits of a level's buckets, and turns the counters into places.
 template <typename Key, typename Value>
-void sort(cudaStream_t stream, ColumnsOf<Key, Value> columns, void* scratch) {
-  State state = state_in(scratch, extent_of<Key, Value>(columns.count));
+void count_level(cudaStream_t stream, const Columns<Key>& keys, const State& state, int now) {
   const auto& launches = Launches<Key, Value>::get();
   const std::uint32_t blocks = std::min(launches.level_blocks, most_blocks);
-  if (columns.checksum != nullptr)
-    check(cudaMemsetAsync(columns.checksum, 0, sizeof *columns.checksum, stream), "clear the checksum");
-  int now = 0;
-  for (int level = 0; level < usual_levels; ++level, now = 1 - now) {
-    count_spans<Key>
-        <<<launches.count_blocks, count_threads, sizeof(SpanCountMemory<Key>), stream>>>(columns, state, now);
-    sum_counters<<<blocks, level_threads, 0, stream>>>(state, now);
-    scan_counters<<<blocks, level_threads, 0, stream>>>(state, now);
-    split_buckets<Key><<<blocks, level_threads, 0, stream>>>(state, now);
+  count_spans<Key><<<launches.count_blocks, count_threads, sizeof(SpanCountMemory<Key>), stream>>>(keys, state, now);
+  sum_counters<<<blocks, level_threads, 0, stream>>>(state, now);
+  scan_counters<<<blocks, level_threads, 0, stream>>>(state, now);
+  check_launch("count a level");
+}
+
+/// Lists the parts of a level's counted buckets: items, and buckets of the next level.
+template <typename Key, typename Value>
+void split_level(cudaStream_t stream, const State& state, int now) {
+  const std::uint32_t blocks = std::min(Launches<Key, Value>::get().level_blocks, most_blocks);
+  split_buckets<Key><<<blocks, level_threads, 0, stream>>>(state, now);
+  check_launch("split a level");
+}
+
+/// Sorts the buckets of a level, and all listed items.
+template <typename Key, typename Value>
+void sort_from_level(cudaStream_t stream, int level, ColumnsOf<Key, Value> columns, State state) {
+  const auto& launches = Launches<Key, Value>::get();
+  const std::uint32_t blocks = std::min(launches.level_blocks, most_blocks);
+  for (; level < usual_levels; ++level) {
+    const int now = level % 2;
+    count_level<Key, Value>(stream, columns, state, now);
+    split_level<Key, Value>(stream, state, now);
     partition_spans<Key, Value>
         <<<blocks, level_threads, sizeof(LevelMemory<Key, Value>), stream>>>(columns, state, now);
     check_launch("partition a level");
@@ -152,18 +168,30 @@ void sort(cudaStream_t stream, ColumnsOf<Key, Value> columns, void* scratch) {
   finish<Key, Value><<<launches.finish_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
   finish_hard<Key, Value><<<launches.hard_blocks, finish_threads, hard_bytes, stream>>>(columns, state);
   check_launch("finish");
+  int now = usual_levels % 2;
   void* arguments[] = {&columns, &state, &now};
   check(cudaLaunchCooperativeKernel(sort_what_is_left<Key, Value>, std::min(launches.left_blocks, blocks),
                                     level_threads, arguments, sizeof(LeftMemory<Key, Value>), stream),
         "sort what is left");
 }
 
+inline void clear_checksum(cudaStream_t stream, std::uint64_t* checksum) {
+  if (checksum != nullptr) check(cudaMemsetAsync(checksum, 0, sizeof *checksum, stream), "clear the checksum");
+}
+
+/// Call after `look`.
+template <typename Key, typename Value>
+void sort(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, void* scratch) {
+  clear_checksum(stream, columns.checksum);
+  sort_from_level<Key, Value>(stream, 0, columns, state_in(scratch, extent_of<Key, Value>(columns.count)));
+}
+
 template <typename Key, typename Value>
 std::vector<const void*> kernels() {
   constexpr std::size_t shared_on_hopper = 227 << 10;  // bytes that a block may have
   static_assert(block_bytes<Key, Value> <= shared_on_hopper);
-  return {address(partition_spans<Key, Value>), address(finish<Key, Value>), address(finish_hard<Key, Value>),
-          address(sort_what_is_left<Key, Value>)};
+  return {address(partition_spans<Key, Value>), address(partition_spans<Key, Value, true>), address(finish<Key, Value>),
+          address(finish_hard<Key, Value>), address(sort_what_is_left<Key, Value>)};
 }
 
 }  // namespace linkwise::cuda::msd

@@ -17,7 +17,8 @@ struct PartitionMemory {
   SpanMemory span;  // whose starts become where each digit's next key goes in the tile
 };
 
-template <typename Key>
+/// `is_shared`: the keys go to the digits' destinations; otherwise within the columns.
+template <typename Key, bool is_shared>
 class SpanPartition {
   using Memory = PartitionMemory<Key>;
   static constexpr int items = tile_records<Key> / level_threads;
@@ -65,7 +66,7 @@ class SpanPartition {
       std::uint32_t taken = 0;
       if (threadIdx.x == 0) taken = source_.take();
       const Digits<Key> digit(bucket, *state_.root, table_, true);
-      const bool moves = is_divided(bucket, digit), is_plain = digit.is_plain(), is_last = next.count == 0;
+      const bool moves = is_shared || is_divided(bucket, digit), is_plain = digit.is_plain(), is_last = next.count == 0;
       // The checksum is of the first bucket, which has all keys. Hashing costs least while other keys wait for ranks.
       const bool is_summed = columns_.checksum != nullptr && bucket.is_root;
       const bool sums_at_once = is_summed && moves && columns_.are_codes;
@@ -152,7 +153,9 @@ class SpanPartition {
     for (int i = 0; i < items; ++i) {
       if (level_threads * i >= left) break;
       const Key moved = memory_.keys[thread + level_threads * i];
-      to[memory_.span.offset[digit(moved)] + (thread + level_threads * i)] = moved;
+      const unsigned its_digit = digit(moved);
+      Key* const array = is_shared ? static_cast<Key*>(state_.destinations->keys[its_digit]) : to;
+      array[memory_.span.offset[its_digit] + (thread + level_threads * i)] = moved;
     }
   }
 
@@ -160,7 +163,7 @@ class SpanPartition {
   const Columns<Key>& columns_;
   const State& state_;
   const Cell* table_;
-  SpanSource source_;
+  SpanSource<is_shared> source_;
   RunLoad<Key, Memory::half> input_;
 };
 

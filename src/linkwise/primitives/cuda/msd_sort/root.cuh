@@ -6,6 +6,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "linkwise/primitives/cuda/msd_sort/digits.cuh"
+#include "linkwise/primitives/kernels.hpp"
 
 namespace linkwise::cuda::msd {
 
@@ -142,20 +143,45 @@ __device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned d
   spread.crowded_if_even = static_cast<std::uint32_t>(compared * (1 - (1 - __expf(-share)) / share));
 }
 
-/// Launched as one block: guesses the Root and makes all keys the first bucket. `wanted`: digits of the root; `cuts`:
-/// digits into which a second level would cut each of them, 1 if there is none.
+/// Keys from which the sample is taken: all of them, or a larger sample of all that several GPUs took.
+struct Sampled {
+  RawSegments keys;
+  std::uint64_t count;
+  std::uint64_t total;  ///< keys to sort
+
+  template <typename Key>
+  [[nodiscard]] __device__ Key at(std::uint64_t i) const {
+    int segment = 0;
+    while (i >= keys.length[segment]) i -= keys.length[segment++];
+    return static_cast<const Key*>(keys.keys[segment])[i];
+  }
+};
+inline Sampled sampled(const RawSegments& keys, std::uint64_t total) {
+  Sampled from{keys, 0, total};
+  for (int segment = 0; segment < keys.count; ++segment) from.count += keys.length[segment];
+  return from;
+}
+
+/// Digits of the first level that are wanted, and into how many a second level would cut each; 1 if there is none.
+struct WantedDigits {
+  std::uint32_t digits, cuts;
+};
+
+/// Launched as one block: guesses the Root from a sample, and makes the `count` keys of the input the first bucket.
+/// Every GPU guesses the same from the same keys.
 template <typename Key>
 __global__ void __launch_bounds__(sample_threads)
-    look_at_sample(const __grid_constant__ Columns<Key> columns, std::uint32_t count, std::uint32_t wanted,
-                   std::uint32_t cuts, Place next_place, const __grid_constant__ State state, KeySpread* spread) {
+    look_at_sample(const __grid_constant__ Columns<Key> columns, const __grid_constant__ Sampled from,
+                   std::uint32_t count, WantedDigits wanted, Place next_place, const __grid_constant__ State state,
+                   KeySpread* spread) {
   __shared__ SampleMemory memory;
   Key sample[samples_per_thread];
   Key least = static_cast<Key>(~Key{0}), greatest = 0;
 #pragma unroll
   for (int i = 0; i < samples_per_thread; ++i) {
     const std::uint64_t stratum = static_cast<std::uint64_t>(i) * sample_threads + threadIdx.x;
-    const std::uint64_t begin = stratum * count / samples, end = (stratum + 1) * count / samples;
-    sample[i] = columns.keys[in_input][begin + (end > begin ? mix64(stratum) % (end - begin) : 0)];
+    const std::uint64_t begin = stratum * from.count / samples, end = (stratum + 1) * from.count / samples;
+    sample[i] = from.at<Key>(begin + (end > begin ? mix64(stratum) % (end - begin) : 0));
   }
   columns.encode(sample, in_input);
 #pragma unroll
@@ -180,7 +206,7 @@ __global__ void __launch_bounds__(sample_threads)
   const std::uint64_t window = memory.greatest + min(margin, greatest_key - memory.greatest) - low;
   const int window_bits = bit_width(window), cell_bits = min(table_bits, window_bits);
   Bucket bucket{};
-  cut_evenly(bucket, window, wanted);
+  cut_evenly(bucket, window, wanted.digits);
   const unsigned digits = bucket.digits;
   for (int i = 0; i < samples_per_thread; ++i)
     atomicAdd(&memory.cells[scaled_digit(static_cast<std::uint32_t>((sample[i] - low) >> bucket.shift), bucket.scale)],
@@ -189,7 +215,7 @@ __global__ void __launch_bounds__(sample_threads)
   // Even if the next level can cut every digit into items, as far as so few samples tell.
   const float share = static_cast<float>(samples) / static_cast<float>(digits);
   const float cut = static_cast<float>(planned_fill) * static_cast<float>(state.capacity * state.max_digits);
-  const float most = max(min(4 * share + 16, cut / static_cast<float>(count) * samples), share + 5 * sqrtf(share));
+  const float most = max(min(4 * share + 16, cut / static_cast<float>(from.total) * samples), share + 5 * sqrtf(share));
   bool uneven = false;
   for (unsigned i = threadIdx.x; i < digits; i += sample_threads) uneven |= static_cast<float>(memory.cells[i]) > most;
   uneven = __syncthreads_or(uneven) != 0 && cell_bits == table_bits;
@@ -227,7 +253,7 @@ __global__ void __launch_bounds__(sample_threads)
     for (unsigned i = threadIdx.x; i <= digits; i += sample_threads) root.digit_low[i] = first_distance(bucket, i);
   __syncthreads();
   measure_spread(root, bucket, sample, *spread);
-  measure_crowd(memory, root, digits, cuts, sample, *spread);
+  measure_crowd(memory, root, digits, wanted.cuts, sample, *spread);
 }
 
 }  // namespace linkwise::cuda::msd

@@ -8,17 +8,42 @@ namespace linkwise::cuda::msd {
 struct SpanMemory {
   std::uint32_t offset[most_digits];  // from a record's place in the tile to that in the destination
   std::uint32_t place[most_digits];   // counters of a span …
-  union {
-    std::uint32_t end[most_digits];    // … and of the one after it
-    std::uint32_t start[most_digits];  // where each digit's records begin in the tile
-  };
-  std::uint32_t first;  // counter of the span's bucket
-  std::uint32_t taken;  // number of a span
+  std::uint32_t end[most_digits];     // … and of the one after it
+  std::uint32_t start[most_digits];   // where each digit's records begin in the tile
+  std::uint32_t first;                // counter of the span's bucket
+  std::uint32_t taken;                // number of a span
   unsigned long long checksum;
   Bucket bucket[3];  // of this span, the next, and the one after it
   typename LevelScan::TempStorage scan;
 };
 
+/// Calls store(at, element) for each place of an ordered tile, whose runs of equal digits begin at `starts` and end
+/// where the next begins: `element` is where it goes in `arrays`, one for each digit. A warp stores whole lines of
+/// 128 bytes, and a block does where a run is long: over NVLink these arrive a fifth faster than the same bytes
+/// without alignment.
+template <typename Element, typename StartOf, typename Store>
+__device__ __forceinline__ void for_each_run(const SpanMemory& memory, void* const* arrays, unsigned digits,
+                                             const StartOf& start_of, const Store& store) {
+  constexpr std::uint32_t long_run = 1024;
+  constexpr int line = 128 / sizeof(Element);
+  const auto store_run = [&](unsigned digit, int thread, int stride) {
+    const std::uint32_t first = start_of(digit);
+    const int count = static_cast<int>(start_of(digit + 1) - first);
+    const std::uint32_t place = memory.offset[digit] + first;
+    Element* const to = static_cast<Element*>(arrays[digit]) + place;
+    const auto into_line = static_cast<int>(reinterpret_cast<std::uintptr_t>(to) / sizeof(Element) % line);
+    for (int i = thread - into_line; i < count; i += stride)
+      if (i >= 0) store(first + i, to[i]);
+  };
+  const auto is_long = [&](unsigned digit) { return start_of(digit + 1) - start_of(digit) > long_run; };
+  for (unsigned digit = threadIdx.x / 32; digit < digits; digit += level_threads / 32)
+    if (!is_long(digit)) store_run(digit, static_cast<int>(threadIdx.x % 32), 32);
+  if (__syncthreads_or(threadIdx.x < digits && is_long(threadIdx.x)) == 0) return;
+  for (unsigned digit = 0; digit < digits; ++digit)
+    if (is_long(digit)) store_run(digit, static_cast<int>(threadIdx.x), level_threads);
+}
+
+template <bool is_shared>
 class SpanSource {
  public:
   __device__ SpanSource(SpanMemory& memory, const State& state) : memory_(memory), state_(state) {}
@@ -50,7 +75,8 @@ class SpanSource {
   }
   __device__ __forceinline__ static void wait_for_words() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-  /// Finds where each digit's records begin in the tile, and where they go from there. Ends with a block barrier.
+  /// Finds where each digit's records begin in the tile, and where they go from there: `is_shared`, to the digit's
+  /// destination. Ends with a block barrier.
   __device__ __forceinline__ void find_starts(const Span& span, const Bucket& bucket) {
     static_assert(most_digits <= level_threads);
     const unsigned digit = threadIdx.x;
@@ -63,7 +89,8 @@ class SpanSource {
     LevelScan(memory_.scan).ExclusiveSum(count, start);
     if (digit < bucket.digits) {
       memory_.start[digit] = start;
-      memory_.offset[digit] = place - memory_.first + bucket.begin - start;
+      const std::uint32_t delta = is_shared ? state_.destinations->delta[digit] : bucket.begin - memory_.first;
+      memory_.offset[digit] = place + delta - start;
     }
     __syncthreads();
   }

@@ -6,10 +6,10 @@
 
 namespace linkwise::cuda::msd {
 
-template <typename Key, typename Value>
+template <typename Key, typename Value, bool is_shared>
 class StablePartition {
   using Memory = StableTileMemory<Key, Value>;
-  using Tile = StableTile<Key, Value>;
+  using Tile = StableTile<Key, Value, is_shared>;
 
  public:
   __device__ StablePartition(Memory& memory, const RecordColumns<Key, Value>& columns, const State& state,
@@ -42,10 +42,11 @@ class StablePartition {
       source_.begin_bucket(1 - slot, now, next);
       values_.begin(columns_.values_at(bucket.place), columns_.count, span.begin, span.count);
       keys_.wait();
-      Tile tile(memory_, columns_, span, bucket, keys_.elements(), values_.elements());
+      Tile tile(memory_, columns_, state_.destinations, span, bucket, keys_.elements(), values_.elements());
       const Digits<Key> digit(bucket, *state_.root, table_, true);
       // The checksum is of the first bucket, which has all records.
-      const bool moves = is_divided(bucket, digit), is_summed = columns_.checksum != nullptr && bucket.is_root;
+      const bool moves = is_shared || is_divided(bucket, digit),
+                 is_summed = columns_.checksum != nullptr && bucket.is_root;
       if (is_summed) {
         values_.wait();
         source_.add_to_checksum(tile.sum_of_hashes());
@@ -111,7 +112,7 @@ class StablePartition {
     values_.begin(columns_.values_at(bucket.place), columns_.count, span.begin, span.count);
     keys_.wait();
     values_.wait();
-    Tile tile(memory_, columns_, span, bucket, keys_.elements(), values_.elements());
+    Tile tile(memory_, columns_, state_.destinations, span, bucket, keys_.elements(), values_.elements());
     if (bucket.place == in_input) tile.encode();
     source_.find_starts(span, bucket);
     tile.order_by_votes(Digits<Key>(bucket, *state_.root, table_, true));
@@ -123,7 +124,7 @@ class StablePartition {
   const RecordColumns<Key, Value>& columns_;
   const State& state_;
   const Cell* table_;
-  SpanSource source_;
+  SpanSource<is_shared> source_;
   RunLoad<Key, tile_records<Key, Value>> keys_;
   RunLoad<Value, tile_records<Key, Value>> values_;
 };

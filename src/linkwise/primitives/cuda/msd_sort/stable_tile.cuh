@@ -11,8 +11,6 @@
 
 namespace linkwise::cuda::msd {
 
-constexpr int level_warps = level_threads / 32;
-
 /// The lanes with the same digit.
 __device__ inline unsigned lanes_with(unsigned digit) {
   unsigned lanes = ~0u;
@@ -23,6 +21,8 @@ __device__ inline unsigned lanes_with(unsigned digit) {
   }
   return lanes;
 }
+
+constexpr int level_warps = level_threads / 32;
 
 template <typename Key, typename Value>
 struct StableTileMemory {
@@ -38,7 +38,8 @@ struct StableTileMemory {
   std::uint32_t doubtful;  // the last of the block's list of spans
 };
 
-template <typename Key, typename Value>
+/// `is_shared`: the records go to the digits' destinations; otherwise within the columns.
+template <typename Key, typename Value, bool is_shared>
 class StableTile {
   using Memory = StableTileMemory<Key, Value>;
   static constexpr int items = tile_items<Key, Value>;
@@ -46,10 +47,12 @@ class StableTile {
 
  public:
   /// `keys`, `values`: the span's, in shared memory.
-  __device__ __forceinline__ StableTile(Memory& memory, const RecordColumns<Key, Value>& columns, const Span& span,
-                                        const Bucket& bucket, Key* keys, const Value* values)
+  __device__ __forceinline__ StableTile(Memory& memory, const RecordColumns<Key, Value>& columns,
+                                        const Destinations* destinations, const Span& span, const Bucket& bucket,
+                                        Key* keys, const Value* values)
       : memory_(memory),
         columns_(columns),
+        destinations_(destinations),
         count_(span.count),
         next_place_(bucket.next_place),
         digits_(bucket.digits),
@@ -112,28 +115,41 @@ class StableTile {
 
   /// Returns whether the records are in order.
   __device__ __forceinline__ bool store_keys() const {
-    Key* const to_keys = columns_.keys_at(next_place_);
     bool is_in_order = true;
+    const auto key_at = [&](unsigned at) {
+      const std::uint32_t origin = memory_.origins[at], before = memory_.origins[max(at, 1u) - 1];
+      is_in_order &= at == 0 || before < origin;
+      return keys_[origin & 0xffff];
+    };
+    if constexpr (is_shared) {
+      for_each_run<Key>(memory_.span, destinations_->keys, digits_, start_of(),
+                        [&](std::uint32_t at, Key& to) { to = key_at(at); });
+    } else {
+      Key* const to_keys = columns_.keys_at(next_place_);
 #pragma unroll 4
-    for (int i = 0; i < items; ++i) {
-      const unsigned at = place_of(i), at_or_last = min(at, count_ - 1);
-      const std::uint32_t origin = memory_.origins[at_or_last], before = memory_.origins[max(at_or_last, 1u) - 1];
-      is_in_order &= at_or_last == 0 || before < origin;
-      const std::uint32_t to = memory_.span.offset[origin >> 16] + at;
-      const Key key = keys_[origin & 0xffff];
-      if (at < count_) to_keys[to] = key;
+      for (int i = 0; i < items; ++i) {
+        const unsigned at = place_of(i), at_or_last = min(at, count_ - 1);
+        const std::uint32_t to = memory_.span.offset[memory_.origins[at_or_last] >> 16] + at;
+        const Key key = key_at(at_or_last);
+        if (at < count_) to_keys[to] = key;
+      }
     }
     return __syncthreads_and(is_in_order) != 0;
   }
   __device__ __forceinline__ void store_values() const {
-    Value* const to_values = columns_.values_at(next_place_);
+    if constexpr (is_shared) {
+      for_each_run<Value>(memory_.span, destinations_->values, digits_, start_of(),
+                          [&](std::uint32_t at, Value& to) { to = values_[memory_.origins[at] & 0xffff]; });
+    } else {
+      Value* const to_values = columns_.values_at(next_place_);
 #pragma unroll 4
-    for (int i = 0; i < items; ++i) {
-      const unsigned at = place_of(i);
-      const std::uint32_t origin = memory_.origins[min(at, count_ - 1)];
-      const std::uint32_t to = memory_.span.offset[origin >> 16] + at;
-      const Value value = values_[origin & 0xffff];
-      if (at < count_) to_values[to] = value;
+      for (int i = 0; i < items; ++i) {
+        const unsigned at = place_of(i);
+        const std::uint32_t origin = memory_.origins[min(at, count_ - 1)];
+        const std::uint32_t to = memory_.span.offset[origin >> 16] + at;
+        const Value value = values_[origin & 0xffff];
+        if (at < count_) to_values[to] = value;
+      }
     }
   }
 
@@ -158,6 +174,11 @@ class StableTile {
   }
   // While they are stored, a warp's are neighbours.
   __device__ __forceinline__ static unsigned place_of(int item) { return threadIdx.x + level_threads * item; }
+
+  // Where a digit's run begins in the tile; past the last digit, the count.
+  [[nodiscard]] __device__ __forceinline__ auto start_of() const {
+    return [this](unsigned digit) { return digit < digits_ ? memory_.span.start[digit] : count_; };
+  }
 
   __device__ __forceinline__ std::uint16_t& counter(unsigned warp, unsigned digit) {
     return reinterpret_cast<std::uint16_t*>(memory_.counters[warp])[digit];
@@ -185,6 +206,7 @@ class StableTile {
 
   Memory& memory_;
   const RecordColumns<Key, Value>& columns_;
+  const Destinations* const destinations_;
   const std::uint32_t count_, next_place_, digits_;
   Key* const keys_;
   const Value* const values_;
