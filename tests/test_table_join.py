@@ -11,6 +11,7 @@ import linkwise
 from conftest import SEEDS, cuda_runtime
 from data import DISTRIBUTIONS
 from linkwise import UsageError, _core
+from linkwise.machines.description import machine_from_dict, machine_to_dict
 from test_device_join import check_join, check_rows, laid_out, phases
 from test_host_join import HOWS, expected_rows, pair, plan_for, virtual
 
@@ -158,6 +159,29 @@ def test_which_table_is_chosen() -> None:
     few = random.integers(0, 1 << 20, 5_000_000).astype(np.uint32)
     assert {"range", "build"} <= phases_of(few, probe)
     assert "build" in phases_of(np.full(5000, 7, np.uint32), probe)
+
+
+def test_skewed_keys_stay_in_the_caches() -> None:
+    """A slow GPU, which partitions faster than it looks up keys unless these are frequent ones."""
+    described = machine_to_dict(linkwise.load_machine("h200x8"))
+    gpu = described["gpu"]
+    gpu["local_copy_gb_per_s"] /= 1000
+    for name in ("partition", "checksum"):
+        gpu["rates"][name] = [860 * number for number in gpu["rates"][name]]
+    machine = machine_from_dict(described)
+    random = np.random.default_rng(0)
+    build = random.permutation(200_000).astype(np.uint32) * np.uint32(21_473)
+
+    def phases_of(probe: Any) -> set[str]:
+        runtime = _core.VirtualRuntime(machine, _core.VirtualMode.execute, 0)
+        sides = laid_out(runtime, 1, 0, [build], [probe])
+        assert _core.join_device_totals(runtime, plan_for(1), *sides).rows == len(probe)
+        return phases(runtime)
+
+    found = phases_of(build[random.integers(len(build), size=3_000_000)])
+    assert {"sample", "partition"} <= found and "build" not in found
+    found = phases_of(build[random.zipf(1.5, 3_000_000) % len(build)])
+    assert {"sample", "build"} <= found and "partition" not in found
 
 
 @pytest.mark.parametrize("wants_rows", [False, True])

@@ -127,9 +127,10 @@ struct HashTableShape {
   }
 };
 
-/// The count of the most frequent key in each side's sample, and the number of equal pairs across the samples.
+/// The count of the most frequent key in each side's sample, the number of equal pairs across the samples, and the
+/// number of the probe side's samples whose key was sampled more than once.
 struct SeenKeys {
-  std::uint64_t build_most = 0, probe_most = 0, pairs = 0;
+  std::uint64_t build_most = 0, probe_most = 0, pairs = 0, probe_repeated = 0;
 };
 /// Codes of both sides' samples, and room for a hash table of each side with `slots` slots: a power of two, and more
 /// than there are samples. A slot has 48 bits of a hash and, in the low 16 bits, its count; 0 is an empty slot.

@@ -128,7 +128,7 @@ void fill_join_table(Runtime& runtime, Stream stream, const JoinTable& table) {
   check(table, "fill table");
   const Kernels& kernels = runtime.kernels();
   runtime.enqueue(stream,
-                  {"fill table",
+                  {table.kind == TableKind::hashed ? "fill table by hash" : "fill table by key",
                    without_empty({table.build.keys}),
                    {table.entries, table.state},
                    lasting(seconds_to_fill_table(runtime, table.kind, table.build.rows(), table.entries.bytes)),

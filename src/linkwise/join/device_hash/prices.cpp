@@ -9,6 +9,7 @@ namespace {
 // What launching, allocating and waiting take beside the kernels, measured on an H200: of a join with one table, of
 // asking for the range of its keys, of a partitioned join, and of its second step, in which rows are written.
 constexpr double one_table = 80e-6, asking = 60e-6, partitioned = 150e-6, writing = 150e-6;
+constexpr std::uint64_t hot_bytes = 512 << 10;  // of a table that the keys take which a sample has repeatedly
 constexpr double crowded_block = 1.9;   // relative time of blocks whose table leaves no room for a second block
 constexpr double written_share = 0.75;  // of a partition's time per byte, where rows are written in order
 
@@ -52,10 +53,13 @@ double seconds_of_partitioned(const Machine& machine, const JoinToPrice& join, c
 double seconds_of_unpartitioned(const Runtime& runtime, const JoinToPrice& join, TableKind kind, std::uint64_t places) {
   const auto gpus = static_cast<double>(join.gpus), key = static_cast<double>(join.width);
   const std::uint64_t bytes = table_bytes(kind, join.width, places);
+  const double row_bytes = key + static_cast<double>(join.written_bytes);
+  const std::uint64_t probed = join.probe_rows / join.gpus;
+  const auto hot = static_cast<std::uint64_t>(join.hot_share * static_cast<double>(probed));
   double seconds = one_table + (kind == TableKind::hashed ? 0 : asking) +
                    seconds_to_fill_table(runtime, kind, join.build_rows, bytes) +
-                   seconds_of_lookups(runtime, kind, join.probe_rows / join.gpus, bytes,
-                                      key + static_cast<double>(join.written_bytes));
+                   seconds_of_lookups(runtime, kind, hot, std::min(bytes, hot_bytes), row_bytes) +
+                   seconds_of_lookups(runtime, kind, probed - hot, bytes, row_bytes);
   if (join.verify) seconds += seconds_of_lookups(runtime, kind, join.build_rows, bytes, key);
   if (join.gpus == 1) return seconds;
   return seconds +

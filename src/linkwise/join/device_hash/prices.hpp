@@ -15,6 +15,7 @@ struct JoinToPrice {
   std::uint64_t carried_bytes = 0;  ///< with each key, through the passes of a partitioned join
   std::uint64_t written_bytes = 0;  ///< for each probe row; 0: rows are counted
   bool verify = true;
+  double hot_share = 0;  ///< of the probe rows, whose keys are few enough to stay in the caches
 };
 
 /// Seconds of a partitioned hash join whose sides are distributed evenly over the GPUs.

@@ -68,6 +68,7 @@ JoinSkew SkewSamples::skew() {
   if (seen.probe_most >= known_rate) skew.probe_share = rows_of(seen.probe_most, 1, probe_samples_);
   if (seen.pairs >= known_pairs)
     skew.pairs = rows_of(seen.pairs, build_rows_, build_samples_) * rows_of(1, probe_rows_, probe_samples_);
+  skew.hot_share = rows_of(seen.probe_repeated, 1, probe_samples_);
   return skew;
 }
 

@@ -12,6 +12,7 @@ struct JoinSkew {
   double build_rows = 0;   ///< of the build side's most frequent key; 0 if no key was sampled often
   double probe_share = 0;  ///< fraction of the probe side's rows that have its most frequent key
   double pairs = 0;        ///< of matching rows; 0 if the samples have hardly any
+  double hot_share = 0;    ///< fraction of the probe side's rows whose key is frequent enough to be sampled repeatedly
 };
 
 /// Takes and compares samples on streams of its own, after the work already queued on the given streams and

@@ -9,6 +9,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/join/device_hash/prices.hpp"
 #include "linkwise/join/device_hash/probed_sides.hpp"
+#include "linkwise/join/device_hash/skew.hpp"
 #include "linkwise/primitives/join_table.hpp"
 #include "linkwise/primitives/packing.hpp"
 
@@ -16,6 +17,8 @@ namespace linkwise {
 namespace {
 
 constexpr double worth_asking = 100e-6;        // seconds that keys without gaps would save, to ask for their range
+constexpr double worth_sampling = 500e-6;      // seconds that skew could save, to sample the keys …
+constexpr double least_gain = 0.15;            // … and as a share of the time of a partitioned join
 constexpr std::uint64_t many_rows = 1 << 22;   // of the probe side, whose result is estimated before it has memory
 constexpr std::uint64_t looked_at = 1 << 18;   // of them, for the estimate
 constexpr std::uint64_t spare_rows = 1 << 16;  // that a result's memory may have beside what its rows take
@@ -125,7 +128,20 @@ class UnpartitionedJoin : ProbedSides {
       const std::uint64_t places = JoinTable::places_in(choice.range);
       if (places != 0 && seconds(choice.kind, places) < other) choices_.push_back(choice);
     }
-    if (hashed < partitioned && build_.rows <= JoinTable::most_hashed_rows(build_.type.key)) choices_.push_back({});
+    if (build_.rows <= JoinTable::most_hashed_rows(build_.type.key) &&
+        (hashed < partitioned || gains_by_skew(join, partitioned)))
+      choices_.push_back({});
+  }
+
+  // Whether a table of hashes is faster than partitioning because the probe side's keys are skewed: frequent ones stay
+  // in the caches. Samples the keys if that could save enough.
+  bool gains_by_skew(JoinToPrice join, double partitioned) {
+    const auto hashed = [&](double hot_share) {
+      join.hot_share = hot_share;
+      return seconds_of_unpartitioned(runtime_, join, TableKind::hashed, JoinTable::slots_for(build_.rows));
+    };
+    if (hashed(1) + std::max(worth_sampling, least_gain * partitioned) > partitioned) return false;
+    return hashed(SkewSamples(runtime_, streams_, build_, probe_).skew().hot_share) < partitioned;
   }
 
   // A table by key, after asking the GPUs for the range of their keys.

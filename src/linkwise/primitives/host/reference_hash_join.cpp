@@ -125,6 +125,10 @@ void compare_samples_on_host(const RawSamples& samples, SeenKeys* seen) {
     for (std::uint64_t i = 0; i < samples.probe_count; ++i)
       seen->pairs +=
           RawSamples::times(slot_of(samples.build_table, add(samples.probe, i, samples.probe_table, seen->probe_most)));
+    for (std::uint64_t i = 0; i < samples.probe_count; ++i) {
+      const std::uint64_t tag = samples.tag(static_cast<const Key*>(samples.probe)[i]);
+      seen->probe_repeated += RawSamples::times(slot_of(samples.probe_table, tag)) > 1 ? 1 : 0;
+    }
   });
 }
 

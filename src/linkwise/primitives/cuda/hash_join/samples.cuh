@@ -1,4 +1,4 @@
-// Compares the samples of both sides of a join, in one thread block: the host needs three numbers soon, and would
+// Compares the samples of both sides of a join, in one thread block: the host needs four numbers soon, and would
 // take a millisecond or two to compute them itself.
 #pragma once
 
@@ -27,8 +27,8 @@ __device__ inline std::uint64_t times_seen(const RawSamples& samples, const std:
 
 template <typename Key>
 __global__ void __launch_bounds__(1024) compare_samples_kernel(RawSamples samples, SeenKeys* seen) {
-  __shared__ unsigned long long build_most, probe_most, pairs;
-  if (threadIdx.x == 0) build_most = probe_most = pairs = 0;
+  __shared__ unsigned long long build_most, probe_most, pairs, repeated;
+  if (threadIdx.x == 0) build_most = probe_most = pairs = repeated = 0;
   __syncthreads();
   const auto add = [&](const void* codes, std::uint64_t i, std::uint64_t* table, unsigned long long& most) {
     const std::uint64_t tag = samples.tag(static_cast<const Key*>(codes)[i]);
@@ -44,7 +44,11 @@ __global__ void __launch_bounds__(1024) compare_samples_kernel(RawSamples sample
     if (times > 0) atomicAdd(&pairs, times);
   }
   __syncthreads();
-  if (threadIdx.x == 0) *seen = {build_most, probe_most, pairs};
+  for (std::uint64_t i = threadIdx.x; i < samples.probe_count; i += blockDim.x)
+    if (times_seen(samples, samples.probe_table, samples.tag(static_cast<const Key*>(samples.probe)[i])) > 1)
+      atomicAdd(&repeated, 1ULL);
+  __syncthreads();
+  if (threadIdx.x == 0) *seen = {build_most, probe_most, pairs, repeated};
 }
 
 }  // namespace linkwise::cuda::hash
