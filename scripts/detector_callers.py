@@ -36,11 +36,12 @@ class Caller:
         self._gpus, self._stream = gpus, stream
         self._kept: list[Array] = []  # alive until queued copies are done
 
-    def writes(self, column: Array, seed: int = 3) -> list[Array]:
-        """Copies a column to the GPUs in uneven parts, on its own streams."""
+    def writes(self, column: Array, seed: int = 3, *, evenly: bool = False) -> list[Array]:
+        """Copies a column to the GPUs, in uneven parts unless told otherwise, on its own streams."""
         cuts = np.sort(np.random.default_rng(seed).integers(0, len(column) + 1, len(self._gpus) - 1))
         parts = []
-        for gpu, part in zip(self._gpus, np.split(column, cuts), strict=True):
+        cut = np.array_split(column, len(self._gpus)) if evenly else np.split(column, cuts)
+        for gpu, part in zip(self._gpus, cut, strict=True):
             parts.append(np.full_like(part, 0xA5 & np.iinfo(part.dtype).max))
             self._copies(gpu, parts[-1], np.ascontiguousarray(part))
         return parts
@@ -69,11 +70,11 @@ class Caller:
 
 def sort_device(
     runtime: Machine, plan: _core.SortPlan, keys: Array, values: Array | None = None, *,
-    donated: bool = False, verify: bool = True, descending: bool = False,
+    donated: bool = False, verify: bool = True, descending: bool = False, evenly: bool = False,
 ) -> Result:  # fmt: skip
     """Sort arrays that the caller writes before, and overwrites afterwards unless donated."""
     caller = Caller(runtime, plan.gpus)
-    given = [caller.writes(column) for column in (keys, values) if column is not None]
+    given = [caller.writes(column, evenly=evenly) for column in (keys, values) if column is not None]
     sorted_parts = _core.sort_device(
         runtime, plan, given[0], given[1] if values is not None else [], [CALLERS_STREAM] * len(plan.gpus), donated,
         _core.SortOptions(descending, verify),
@@ -88,7 +89,8 @@ def sort_device(
 
 
 def device_sorts() -> Iterator[tuple[str, Program]]:
-    """Radix sorts on one and several GPUs, in one and several buckets, and merge sorts; donated, verified or not."""
+    """Radix sorts on one and several GPUs, in one and several buckets, by digits that GPUs share, and merge sorts;
+    donated, verified or not."""
     strategies = {"radix": 1, "radix in buckets": 7, "p2p_merge": 1}
     keys, values = random_keys(ROWS), random_keys(ROWS, "u8", 2)
     for verify, (name, buckets) in itertools.product((True, False), strategies.items()):
@@ -106,6 +108,17 @@ def device_sorts() -> Iterator[tuple[str, Program]]:
             sort_device, plan=plan, keys=keys.astype("f4").view("u4").view("i4"), donated=True, verify=verify,
             descending=True,
         )  # fmt: skip
+    several = sort_plan([0, 1, 2], streamed=False)
+    for verify, donated in itertools.product((True, False), (True, False)):
+        told = ", donated" * donated + ", unverified" * (not verify)
+        sort = functools.partial(
+            sort_device, plan=several, verify=verify, donated=donated, evenly=donated, descending=donated
+        )
+        yield f"sort resident by shared digits{told}", functools.partial(sort, keys=random_keys(3 * ROWS, "i8"))
+        yield (
+            f"sort resident with values by shared digits{told}",
+            functools.partial(sort, keys=random_keys(3 * ROWS), values=random_keys(3 * ROWS, "u8", 2)),
+        )
     one = sort_plan([0], streamed=False)
     for verify, dtype in itertools.product((True, False), ("u4", "i8", "i2")):
         told = "" if verify else ", unverified"

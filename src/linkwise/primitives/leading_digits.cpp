@@ -63,7 +63,7 @@ void count_leading_digits(Runtime& runtime, const LeadingDigits& level, const Me
   require(counts.bytes == sizeof(LeadingDigitCounts), "count_leading_digits", "room for the counts");
   const Records& source = level.source;
   Operation operation{"count leading digits",
-                      without_empty({source.keys, level.digits}),
+                      without_empty({source.keys, level.digits, level.scratch}),
                       {level.scratch, counts},
                       {"histogram", source.count, static_cast<double>(source.type.key_bytes())},
                       {}};
@@ -85,7 +85,7 @@ void store_leading_digits(Runtime& runtime, const LeadingDigits& level, const Le
                       {level.scratch},
                       {"partition", source.count, static_cast<double>(source.type.bytes())},
                       {}};
-  operation.reads.push_back(level.digits);
+  for (const MemoryView& view : {level.digits, level.scratch}) operation.reads.push_back(view);
   for (std::uint32_t d = 0; d < places.digits; ++d) {
     if (counts.count[d] == 0) continue;
     require(places.part[d] < parts.size(), "store_leading_digits", "a part for each digit");
@@ -109,7 +109,8 @@ void sort_received_digits(Runtime& runtime, const LeadingDigits& level, const Re
   require(part.type == room.type && part.count == room.count, "sort_received_digits", "the records differ in shape");
   require(received.first < received.end && received.end <= received.digits, "sort_received_digits", "digits in order");
   if (part.count == 0) return;
-  Operation operation{"sort received digits", {level.digits}, views_of(part), {}, {}};
+  Operation operation{"sort received digits", views_of(part), views_of(part), {}, {}};
+  operation.reads.push_back(level.digits);
   for (const MemoryView& view : views_of(room)) operation.writes.push_back(view);
   operation.writes.push_back(level.scratch);
   operation.work = {"sort with levels", part.count, static_cast<double>(part.type.bytes()), share_after_first_level};
