@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,16 @@ def nearly_equal(random: np.random.Generator, dtype: Any, count: int) -> Array:
     """Pairs that only their last bit tells apart: too near for numbers of 64 bits that have positions too."""
     bits = 8 * np.dtype(dtype).itemsize
     return ((random.integers(0, 1 << 31, count) << (bits - 32)) + np.arange(count) % 2).astype(dtype)
+
+
+@pytest.mark.parametrize("value_bytes", VALUES)
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
+def test_few_records_apart_from_all_others(device: OnDevice, dtype: Any, value_bytes: int) -> None:
+    """First or last, wherever the array ends in a unit of memory that is loaded at once."""
+    for count, few in itertools.product(range(70_001, 70_009), (1, 2, 3)):
+        for data in (np.full(count, 77, dtype), np.full(count, np.iinfo(dtype).max - 5, dtype)):
+            data[1000 : 1000 + few] = np.iinfo(dtype).max if data[0] == 77 else 2
+            assert same(sort(device, data, value_bytes=value_bytes), np.sort(data))
 
 
 @pytest.mark.parametrize("value_bytes", VALUES)

@@ -108,7 +108,8 @@ class RunLoad {
       if (bytes > 0) bulk::copy(memory_.elements + begin, from - phase_ + begin, bytes, memory_.arrived);
     }
     if (!is_loose_ || threadIdx.x >= 64) return;
-    const unsigned lane = threadIdx.x % 32, at = threadIdx.x < 32 ? phase_ + lane : max(until, begin) + lane;
+    // A run that is shorter than a unit may begin after `until`.
+    const unsigned lane = threadIdx.x % 32, at = lane + (threadIdx.x < 32 ? phase_ : max(max(until, begin), phase_));
     if (at < (threadIdx.x < 32 ? min(begin, end) : end)) memory_.elements[at] = from[at - phase_];
   }
 
