@@ -10,8 +10,8 @@ namespace {
 // asking for the range of its keys, of a partitioned join, and of its second step, in which rows are written.
 constexpr double one_table = 80e-6, asking = 60e-6, partitioned = 150e-6, writing = 150e-6;
 constexpr std::uint64_t hot_bytes = 512 << 10;  // of a table that the keys take which a sample has repeatedly
-constexpr double crowded_block = 1.9;   // relative time of blocks whose table leaves no room for a second block
-constexpr double written_share = 0.75;  // of a partition's time per byte, where rows are written in order
+constexpr double crowded_block = 1.9;           // relative time of blocks whose table leaves no room for a second block
+constexpr double written_share = 0.75;          // of a partition's time per byte, where rows are written in order
 
 // Seconds of a step over so many records, without its start-up.
 double seconds_of(const Machine& machine, const std::string& name, double records, double bytes) {
