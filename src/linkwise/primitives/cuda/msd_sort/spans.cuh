@@ -17,10 +17,10 @@ struct SpanMemory {
   typename LevelScan::TempStorage scan;
 };
 
-/// Calls store(at, element) for each place of an ordered tile, whose runs of equal digits begin at `starts` and end
-/// where the next begins: `element` is where it goes in `arrays`, one for each digit. A warp stores whole lines of
-/// 128 bytes, and a block does where a run is long: over NVLink these arrive a fifth faster than the same bytes
-/// without alignment.
+/// Calls store(at, element) for each place of an ordered tile: `element` is where it goes in `arrays`, one for each
+/// digit. A digit's run begins at start_of(digit) and ends where the next begins. A warp stores whole lines of 128
+/// bytes, and a block does where a run is long: the short runs of columns of 4 bytes, keys and values each, cross
+/// NVLink sooner so. Keys alone do not, whose runs are longer.
 template <typename Element, typename StartOf, typename Store>
 __device__ __forceinline__ void for_each_run(const SpanMemory& memory, void* const* arrays, unsigned digits,
                                              const StartOf& start_of, const Store& store) {
