@@ -15,9 +15,15 @@ MOST_MEDIANS = 25.0  # … or this many times the median file, where the machine
 
 
 def seconds_of(log: Path) -> dict[str, float]:
-    """Seconds that each file took to compile the last time, from ninja's log."""
+    """Seconds that each file took to compile the last time, from ninja's log, which keeps files that are gone."""
     rows = [line.split("\t") for line in log.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    return {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows if row[3].endswith(".o")}
+    return {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows if row[3].endswith(".o") and not is_gone(row[3])}
+
+
+def is_gone(compiled: str) -> bool:
+    """Whether the source of one of our files has been removed."""
+    _, inside, source = compiled.removesuffix(".o").partition("/src/")
+    return bool(inside) and not (Path(__file__).parents[1] / "src" / source).exists()
 
 
 def too_slow(log: Path, most: float = MOST_SECONDS) -> list[str]:

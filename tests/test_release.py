@@ -49,12 +49,12 @@ def test_where_the_cpp_library_is() -> None:
 
 @pytest.mark.parametrize(("most", "slow"), [(30.0, ["c.o"]), (2.0, ["b.o", "c.o"]), (90.0, [])])
 def test_files_that_take_long_to_compile(most: float, slow: list[str], tmp_path: Path) -> None:
-    """The last time counts, and only of what is compiled."""
+    """The last time counts, and only of what is compiled and still there."""
     log = tmp_path / ".ninja_log"
     files = (
         {"b.o": 90_000, "c.o": 80_000, "all.so": 99_000} | {f"{number}.o": 100 for number in range(9)} | {"b.o": 5000}
     )
-    rows = [("b.o", 90_000), *files.items()]
+    rows = [("b.o", 90_000), ("linkwise.dir/src/linkwise/removed.cpp.o", 99_000), *files.items()]
     log.write_text("# ninja log v7\n" + "".join(f"7\t{7 + took}\t1\t{name}\tx\n" for name, took in rows))
     assert [line.split()[0] for line in build_seconds.too_slow(log, most)] == slow
     log.write_text("# ninja log v7\n")
