@@ -149,17 +149,14 @@ def summary(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     told = []
     for probe in (*sorted({result["probe"] for result in results}), None):
         cases = [result for result in results if probe in (result["probe"], None)]
-
-        def share(are_near: list[bool], cases: list[dict[str, Any]] = cases) -> float:
-            return sum(are_near) / len(cases)
-
         best = [case["medians"]["auto"] / case["of_best"] for case in cases]
         calls = [case["medians"]["auto"] for case in cases]
+        are_near = [call <= 1.05 * least + _SHORT for call, least in zip(calls, best, strict=True)]
         told.append({
             "probe": probe or "all", "cases": len(cases),
-            "picked_within_5_percent": share([case["picked_of_best"] <= 1.05 for case in cases]),
-            "call_within_5_percent": share([case["of_best"] <= 1.05 for case in cases]),
-            "or_0.1_ms": share([call <= 1.05 * least + _SHORT for call, least in zip(calls, best, strict=True)]),
+            "picked_within_5_percent": statistics.fmean([case["picked_of_best"] <= 1.05 for case in cases]),
+            "call_within_5_percent": statistics.fmean([case["of_best"] <= 1.05 for case in cases]),
+            "or_0.1_ms": statistics.fmean(are_near),
         })  # fmt: skip
     return told
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "linkwise/primitives/record_work.hpp"
 #include "linkwise/primitives/require.hpp"
 #include "linkwise/primitives/views.hpp"
 
@@ -26,8 +27,6 @@ RawLeadingDigits raw(const LeadingDigits& level) {
   return {level.coding,       level.source.type, level.source.raw(),
           level.source.count, level.digits.data, level.scratch.data};
 }
-
-std::vector<MemoryView> views_of(const Records& records) { return without_empty({records.keys, records.values}); }
 
 }  // namespace
 
@@ -81,7 +80,7 @@ void store_leading_digits(Runtime& runtime, const LeadingDigits& level, const Le
   require(places.digits == counts.digits, "store_leading_digits", "a place for each digit");
   const Records& source = level.source;
   Operation operation{"store leading digits",
-                      views_of(source),
+                      views_of({&source}),
                       {level.scratch},
                       {"partition", source.count, static_cast<double>(source.type.bytes())},
                       {}};
@@ -89,8 +88,8 @@ void store_leading_digits(Runtime& runtime, const LeadingDigits& level, const Le
   for (std::uint32_t d = 0; d < places.digits; ++d) {
     if (counts.count[d] == 0) continue;
     require(places.part[d] < parts.size(), "store_leading_digits", "a part for each digit");
-    for (const MemoryView& view : views_of(parts[places.part[d]].slice(places.begin[d], counts.count[d])))
-      operation.writes.push_back(view);
+    const Records written = parts[places.part[d]].slice(places.begin[d], counts.count[d]);
+    for (const MemoryView& view : views_of({&written})) operation.writes.push_back(view);
   }
   if (checksum.bytes > 0) operation.writes.push_back(checksum);
   RawDestinations to;
@@ -109,13 +108,10 @@ void sort_received_digits(Runtime& runtime, const LeadingDigits& level, const Re
   require(part.type == room.type && part.count == room.count, "sort_received_digits", "the records differ in shape");
   require(received.first < received.end && received.end <= received.digits, "sort_received_digits", "digits in order");
   if (part.count == 0) return;
-  Operation operation{"sort received digits", views_of(part), views_of(part), {}, {}};
+  Operation operation{"sort received digits", views_of({&part}), views_of({&part, &room}), {}, {}};
   operation.reads.push_back(level.digits);
-  for (const MemoryView& view : views_of(room)) operation.writes.push_back(view);
   operation.writes.push_back(level.scratch);
-  operation.work = {"sort with levels", part.count, static_cast<double>(part.type.bytes()), share_after_first_level};
-  operation.work.other_rate = part.type.value == ValueWidth::none ? "sort" : "sort with values";
-  operation.work.other_passes = static_cast<double>(part.type.key_bytes());
+  operation.work = work_of_msd_sort(part.type, part.count, share_after_first_level);
   operation.run = [&kernels, level, received, part, room](void* native) {
     kernels.sort_received_digits(native, raw(level), received, part.raw(), room.raw(), part.count);
   };

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "linkwise/primitives/host/key_codec.hpp"
+#include "linkwise/primitives/record_work.hpp"
 #include "linkwise/primitives/require.hpp"
 
 namespace linkwise {
 namespace {
-
-std::string rate_of_sort(RecordType type) { return type.value == ValueWidth::none ? "sort" : "sort with values"; }
 
 void require_here(Stream stream, const MemoryView& view, const char* operation) {
   require(view.bytes == 0 || view.place == stream.place, operation, "an argument is not at the stream's place");
@@ -17,15 +16,6 @@ void require_here(Stream stream, const MemoryView& view, const char* operation) 
 std::uint64_t count_of(const MemoryView& view, std::uint64_t element_bytes, const char* operation) {
   require(view.bytes % element_bytes == 0, operation, "bytes are not a whole number of elements");
   return view.bytes / element_bytes;
-}
-
-std::vector<MemoryView> views_of(std::initializer_list<const Records*> all) {
-  std::vector<MemoryView> views;
-  for (const Records* records : all) {
-    if (records->keys.bytes > 0) views.push_back(records->keys);
-    if (records->values.bytes > 0) views.push_back(records->values);
-  }
-  return views;
 }
 
 int digits(BitRange bits) { return (bits.end - bits.begin + 7) / 8; }
@@ -123,9 +113,7 @@ void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& 
   Operation operation{"sort", views_of({&input}), views_of({&result, &room}), {}, {}};
   operation.writes.push_back(scratch);
   if (checksum.bytes > 0) operation.writes.push_back(checksum);
-  operation.work = {"sort with levels", input.count, static_cast<double>(input.type.bytes())};
-  operation.work.other_rate = rate_of_sort(input.type);
-  operation.work.other_passes = static_cast<double>(input.type.key_bytes());
+  operation.work = work_of_msd_sort(input.type, input.count);
   auto* const sum = checksum.bytes > 0 ? reinterpret_cast<std::uint64_t*>(checksum.data) : nullptr;
   operation.run = [&kernels, coding, input, result, room, scratch, sum](void* native) {
     kernels.msd_sort(native, coding, input.type, input.raw(), result.raw(), room.raw(), input.count, scratch.data, sum);

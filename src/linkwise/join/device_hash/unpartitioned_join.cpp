@@ -129,7 +129,7 @@ class UnpartitionedJoin : ProbedSides {
       if (places != 0 && seconds(choice.kind, places) < other) choices_.push_back(choice);
     }
     if (build_.rows <= JoinTable::most_hashed_rows(build_.type.key) &&
-        (hashed < partitioned || gains_by_skew(join, partitioned)))
+        (hashed < partitioned || (choices_.empty() && gains_by_skew(join, partitioned))))
       choices_.push_back({});
   }
 

@@ -17,11 +17,7 @@ msd::Extent extent_of(RecordType type, std::uint64_t count) {
   return extent;
 }
 msd::Extent leading_extent_of(RecordType type, std::uint64_t count) {
-  msd::Extent extent{};
-  with_record(type, [&](auto key, auto value) {
-    extent = msd::leading_extent_of<typename decltype(key)::type, typename decltype(value)::type>(count);
-  });
-  return extent;
+  return msd::with_most_digits(extent_of(type, count));
 }
 
 bool is_supported(RecordType type, std::uint64_t count) {

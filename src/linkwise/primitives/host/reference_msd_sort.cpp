@@ -10,7 +10,7 @@
 #include "linkwise/primitives/host/key_codec.hpp"
 #include "linkwise/primitives/require.hpp"
 
-namespace linkwise::reference {
+namespace linkwise {
 namespace {
 
 constexpr std::uint64_t inner_digits = 48;
@@ -55,20 +55,20 @@ void sort_codes(KeyCoding coding, const std::vector<Key>& codes, const void* val
   decode_on_host(coding.type, coding.descending, sorted.data(), result.keys, count);
 }
 
-const LeadingDigits& digits_in(const RawLeadingDigits& level) {
-  return *static_cast<const LeadingDigits*>(level.digits);
+const ReferenceDigits& digits_in(const RawLeadingDigits& level) {
+  return *static_cast<const ReferenceDigits*>(level.digits);
 }
 
 }  // namespace
 
-KeySpread look_at_keys(KeyCoding coding, KeyWidth width, const void* keys, std::uint64_t count) {
+KeySpread look_at_keys_on_host(KeyCoding coding, KeyWidth width, const void* keys, std::uint64_t count) {
   KeySpread spread;
   with_key(width, [&](auto key) { spread = spread_of(codes_of<typename decltype(key)::type>(coding, keys, count)); });
   return spread;
 }
 
-void msd_sort(KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
-              std::uint64_t count) {
+void msd_sort_on_host(KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
+                      std::uint64_t count) {
   with_record(type, [&](auto key, auto value) {
     using Key = typename decltype(key)::type;
     sort_codes<Key, typename decltype(value)::type>(coding, codes_of<Key>(coding, input.keys, count), input.values,
@@ -76,8 +76,8 @@ void msd_sort(KeyCoding coding, RecordType type, RawRecords input, RawRecords re
   });
 }
 
-LeadingDigits digits_of(KeyWidth width, const RawSegments& samples, KeySpread& spread) {
-  LeadingDigits digits;
+ReferenceDigits look_at_all_keys_on_host(KeyWidth width, const RawSegments& samples, KeySpread& spread) {
+  ReferenceDigits digits;
   with_key(width, [&](auto key) {
     using Key = typename decltype(key)::type;
     std::vector<Key> all;
@@ -92,8 +92,8 @@ LeadingDigits digits_of(KeyWidth width, const RawSegments& samples, KeySpread& s
   return digits;
 }
 
-LeadingDigitCounts count_leading_digits(const RawLeadingDigits& level) {
-  const LeadingDigits& digit = digits_in(level);
+LeadingDigitCounts count_leading_digits_on_host(const RawLeadingDigits& level) {
+  const ReferenceDigits& digit = digits_in(level);
   LeadingDigitCounts counts;
   counts.digits = digit.digits;
   with_key(level.type.key, [&](auto key) {
@@ -107,8 +107,9 @@ LeadingDigitCounts count_leading_digits(const RawLeadingDigits& level) {
   return counts;
 }
 
-void store_leading_digits(const RawLeadingDigits& level, const DigitPlaces& places, const RawDestinations& parts) {
-  const LeadingDigits& digit = digits_in(level);
+void store_leading_digits_on_host(const RawLeadingDigits& level, const DigitPlaces& places,
+                                  const RawDestinations& parts) {
+  const ReferenceDigits& digit = digits_in(level);
   std::vector<std::uint32_t> next(places.begin, places.begin + places.digits);
   with_record(level.type, [&](auto key, auto value) {
     using Key = typename decltype(key)::type;
@@ -124,9 +125,9 @@ void store_leading_digits(const RawLeadingDigits& level, const DigitPlaces& plac
   });
 }
 
-void sort_received_digits(const RawLeadingDigits& level, const ReceivedDigits& received, RawRecords part,
-                          RawRecords room, std::uint64_t count) {
-  const LeadingDigits& digit = digits_in(level);
+void sort_received_digits_on_host(const RawLeadingDigits& level, const ReceivedDigits& received, RawRecords part,
+                                  RawRecords room, std::uint64_t count) {
+  const ReferenceDigits& digit = digits_in(level);
   with_record(level.type, [&](auto key, auto value) {
     using Key = typename decltype(key)::type;
     const auto* const keys = static_cast<const Key*>(part.keys);
@@ -140,4 +141,4 @@ void sort_received_digits(const RawLeadingDigits& level, const ReceivedDigits& r
   });
 }
 
-}  // namespace linkwise::reference
+}  // namespace linkwise

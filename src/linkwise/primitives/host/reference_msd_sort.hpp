@@ -3,16 +3,16 @@
 
 #include "linkwise/primitives/kernels.hpp"
 
-namespace linkwise::reference {
+namespace linkwise {
 
 /// A digit of the first level is a quarter of the keys' range; only in_digits and in_first_quarter are set.
-KeySpread look_at_keys(KeyCoding coding, KeyWidth width, const void* keys, std::uint64_t count);
+KeySpread look_at_keys_on_host(KeyCoding coding, KeyWidth width, const void* keys, std::uint64_t count);
 /// The room holds garbage afterwards.
-void msd_sort(KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
-              std::uint64_t count);
+void msd_sort_on_host(KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
+                      std::uint64_t count);
 
 /// Leading digits of equal width over the range of the sample, and one on each side for what lies beyond it.
-struct LeadingDigits {
+struct ReferenceDigits {
   std::uint64_t least = 0, greatest = 0, width = 1;
   std::uint64_t digits = 0;
 
@@ -22,11 +22,12 @@ struct LeadingDigits {
   }
 };
 
-LeadingDigits digits_of(KeyWidth width, const RawSegments& samples, KeySpread& spread);
-LeadingDigitCounts count_leading_digits(const RawLeadingDigits& level);
-void store_leading_digits(const RawLeadingDigits& level, const DigitPlaces& places, const RawDestinations& parts);
+ReferenceDigits look_at_all_keys_on_host(KeyWidth width, const RawSegments& samples, KeySpread& spread);
+LeadingDigitCounts count_leading_digits_on_host(const RawLeadingDigits& level);
+void store_leading_digits_on_host(const RawLeadingDigits& level, const DigitPlaces& places,
+                                  const RawDestinations& parts);
 /// @throws ProgramError if a record is not among those of its digit.
-void sort_received_digits(const RawLeadingDigits& level, const ReceivedDigits& received, RawRecords part,
-                          RawRecords room, std::uint64_t count);
+void sort_received_digits_on_host(const RawLeadingDigits& level, const ReceivedDigits& received, RawRecords part,
+                                  RawRecords room, std::uint64_t count);
 
-}  // namespace linkwise::reference
+}  // namespace linkwise

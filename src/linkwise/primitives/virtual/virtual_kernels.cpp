@@ -92,33 +92,33 @@ class VirtualKernels final : public Kernels {
   std::uint64_t fewest_for_msd_sort(RecordType) const override { return 1000; }
   void look_at_keys(void*, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count, SortBuffers, void*,
                     KeySpread* spread) const override {
-    *spread = reference::look_at_keys(coding, type.key, input.keys, count);
+    *spread = look_at_keys_on_host(coding, type.key, input.keys, count);
   }
   void msd_sort(void*, KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
                 std::uint64_t count, void*, std::uint64_t* sum) const override {
     if (sum != nullptr) checksum(nullptr, type, input, count, sum);
-    reference::msd_sort(coding, type, input, result, room, count);
+    msd_sort_on_host(coding, type, input, result, room, count);
   }
 
-  std::uint64_t leading_digits_bytes() const override { return sizeof(reference::LeadingDigits); }
+  std::uint64_t leading_digits_bytes() const override { return sizeof(ReferenceDigits); }
   std::uint64_t leading_digits_scratch_bytes(RecordType type, std::uint64_t count) const override {
     return msd_sort_scratch_bytes(type, count);
   }
   void look_at_all_keys(void*, const RawLeadingDigits& level, const RawSegments& samples, std::uint64_t,
                         KeySpread* spread) const override {
-    *static_cast<reference::LeadingDigits*>(level.digits) = reference::digits_of(level.type.key, samples, *spread);
+    *static_cast<ReferenceDigits*>(level.digits) = look_at_all_keys_on_host(level.type.key, samples, *spread);
   }
   void count_leading_digits(void*, const RawLeadingDigits& level, LeadingDigitCounts* counts) const override {
-    *counts = reference::count_leading_digits(level);
+    *counts = count_leading_digits_on_host(level);
   }
   void store_leading_digits(void*, const RawLeadingDigits& level, const DigitPlaces& places,
                             const RawDestinations& parts, std::uint64_t* sum) const override {
     if (sum != nullptr) checksum(nullptr, level.type, level.source, level.count, sum);
-    reference::store_leading_digits(level, places, parts);
+    store_leading_digits_on_host(level, places, parts);
   }
   void sort_received_digits(void*, const RawLeadingDigits& level, const ReceivedDigits& received, RawRecords part,
                             RawRecords room, std::uint64_t count) const override {
-    reference::sort_received_digits(level, received, part, room, count);
+    sort_received_digits_on_host(level, received, part, room, count);
   }
 
   std::uint64_t merge_scratch_bytes(RecordType, std::uint64_t left, std::uint64_t right) const override {

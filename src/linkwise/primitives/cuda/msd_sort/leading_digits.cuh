@@ -11,10 +11,9 @@ namespace linkwise::cuda::msd {
 constexpr double planned_digits = 0.7;
 constexpr std::uint32_t fewest_per_source = 128;
 
-template <typename Key, typename Value>
-Extent leading_extent_of(std::uint64_t count) {
-  Extent extent = extent_of<Key, Value>(count);
-  extent.digits = has_bytes<Value> ? stable_digits : most_digits;
+/// With as many digits as a bucket can have: the first level has few.
+inline Extent with_most_digits(Extent extent) {
+  extent.digits = extent.is_stable ? stable_digits : most_digits;
   return extent;
 }
 
@@ -80,7 +79,7 @@ static __global__ void __launch_bounds__(level_threads)
 template <typename Key, typename Value>
 void store_leading(cudaStream_t stream, const RawLeadingDigits& level, const DigitPlaces& places,
                    const RawDestinations& parts, std::uint64_t* checksum) {
-  const State state = leading_state(level, leading_extent_of<Key, Value>(level.count));
+  const State state = leading_state(level, with_most_digits(extent_of<Key, Value>(level.count)));
   clear_checksum(stream, checksum);
   set_destinations<<<1, level_threads, 0, stream>>>(state, places, parts);
   const std::uint32_t blocks = std::min(Launches<Key, Value>::get().shared_blocks, most_blocks);
@@ -121,7 +120,7 @@ __global__ void __launch_bounds__(level_threads)
 template <typename Key, typename Value>
 void sort_received(cudaStream_t stream, const RawLeadingDigits& level, const ReceivedDigits& received, RawRecords part,
                    RawRecords room, std::uint64_t count) {
-  const State state = leading_state(level, leading_extent_of<Key, Value>(count));
+  const State state = leading_state(level, with_most_digits(extent_of<Key, Value>(count)));
   begin_received<Key><<<1, level_threads, 0, stream>>>(state, received, static_cast<std::uint32_t>(count));
   split_level<Key, Value>(stream, state, 0);
   sort_from_level<Key, Value>(stream, 1,
