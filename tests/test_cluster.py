@@ -16,6 +16,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 import linkwise
 from clusters import PARQUET, AnyOrder, joining, keyed, run, sorting, write_parts
+from linkwise.cluster import engine as engine_module
 from linkwise.cluster.engine import Call, run_all
 from linkwise.cluster.runs import Run, RunOptions, Side
 from linkwise.cluster.sizing import batches_of, sizes_of
@@ -370,6 +371,40 @@ def test_a_second_try_that_fails_is_done_without():
     run_all(engine, calls, 2, lambda number, _: done.append(number), second_tries=True)
     assert sorted(done) == list(range(6))
     assert engine.second
+
+
+class Loses(AnyOrder):
+    """So many tries of the call with argument 0 neither end nor fail."""
+
+    lost = 0
+
+    def submit(self, call):
+        handles = super().submit(call)
+        if call.arguments == (0,) and self.lost > 0:
+            self.lost -= 1
+            self._waiting.pop(self.calls)
+        return handles
+
+
+@pytest.mark.parametrize("tries", [2, 4])
+def test_what_is_lost_without_a_word_is_submitted_again(tries, monkeypatch):
+    monkeypatch.setattr(engine_module, "_PATIENCE", 1e-3)
+    engine = Loses(1, 1)
+    engine.lost = tries - 1
+    done: list[int] = []
+    run_all(engine, (Call(lambda _, at: at, (at,)) for at in range(6)), 2, lambda number, _: done.append(number))
+    assert sorted(done) == list(range(6))
+    assert engine.calls == 6 + tries - 1
+    assert len(engine.cancelled) == tries - 1
+
+
+def test_what_is_lost_again_and_again_is_an_error(monkeypatch):
+    monkeypatch.setattr(engine_module, "_PATIENCE", 1e-3)
+    engine = Loses(1, 1)
+    engine.lost = 100
+    with pytest.raises(linkwise.Error, match="given 4 times neither ends nor fails; look at 'ray status'"):
+        run_all(engine, (Call(lambda _, at: at, (at,)) for at in range(6)), 2, lambda number, _: None)
+    assert len(engine.cancelled) == 4
 
 
 class Stops(AnyOrder):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,9 +38,14 @@ LINKWISE = str(Path(sys.executable).with_name("linkwise"))
 def nodes() -> Iterator[Any]:
     """A cluster of four nodes, with which this process is connected, beside a head that works on nothing."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    finds_losses_soon = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
     started = cluster_utils.Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False}
-    )
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False,
+            "_system_config": finds_losses_soon,
+        },
+    )  # fmt: skip
     for _ in range(4):
         started.add_node(num_cpus=1, object_store_memory=STORE)
     ray.init(address=started.address, log_to_driver=False)
@@ -61,11 +68,26 @@ def at(stage: str, action: Callable[[], object]) -> Callable[[str, int, int], No
     return told
 
 
-class Killer:
-    """Kills a worker that is at work in a stage."""
+@pytest.fixture(autouse=True)
+def _one_at_a_time() -> Iterator[None]:
+    """Other processes that test run none of these tests meanwhile: each takes the whole machine."""
+    with (Path(tempfile.gettempdir()) / f"linkwise-tests-on-ray-{os.getuid()}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
-    def __init__(self, stage: str) -> None:
+
+def ancestors(process: int) -> Iterator[int]:
+    while process > 1:
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        yield process
+
+
+class Killer:
+    """Kills a worker of a driver, by default this process, that is at work in a stage."""
+
+    def __init__(self, stage: str, driver: int = 0) -> None:
         self._stage = stage
+        self._driver = driver or os.getpid()
         self._thread = threading.Thread(target=self.kill)
         self.killed = 0
 
@@ -79,13 +101,14 @@ class Killer:
         while not self.killed and time.monotonic() < end:
             for process in Path("/proc").glob("[0-9]*"):
                 with contextlib.suppress(OSError):
-                    if (process / "cmdline").read_bytes().startswith(b"ray::_carry_out"):
+                    is_at_work = (process / "cmdline").read_bytes().startswith(b"ray::_carry_out")
+                    if is_at_work and self._driver in ancestors(int(process.name)):
                         os.kill(int(process.name), signal.SIGKILL)
                         self.killed = int(process.name)
                         return
 
     def join(self) -> None:
-        self._thread.join()
+        self._thread.join(60)
 
 
 def wide(rows: int, seed: int, share: float = 0.0) -> pa.Table:
@@ -199,12 +222,14 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def wait_until(is_so: Callable[[], object], process: subprocess.Popen[str]) -> None:
-    for _ in range(3000):
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
         if is_so():
             return
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
-    raise AssertionError("it takes too long")
+    os.killpg(process.pid, signal.SIGKILL)
+    raise AssertionError(f"it takes too long: {process.communicate(timeout=60)}")
 
 
 def temporary_of_clusters() -> list[Path]:
@@ -245,10 +270,10 @@ def test_the_driver_is_killed_and_another_one_goes_on(medium, medium_sorted, tmp
     run = start(*command)
     wait_until(lambda: len(list(tmp_path.glob(".out.*/_run/partition-*.json"))) > 1, run)
     run.kill()
-    run.communicate()
+    run.communicate(timeout=60)
     made = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob(".out.*/*.parquet")}
     goes_on = start(*command, "--resume", "--json")
-    Killer("any").kill()  # of which nothing is told where the result is
+    Killer("any", goes_on.pid).kill()  # of which nothing is told where the result is
     told, errors = goes_on.communicate(timeout=120)
     assert goes_on.returncode == 0, errors
     assert json.loads(told)["rows"] == len(medium_sorted)
@@ -265,7 +290,9 @@ def test_a_join_on_the_command_line(tmp_path):
     left = write_parts(tmp_path / "l", keyed(20_000, 1), 2)
     right = write_parts(tmp_path / "r", keyed(500, 2), 1)
     command = [LINKWISE, "join", str(left), str(right), "-o", str(tmp_path / "out"), "--on", "k", "--how", "left"]
-    joined = subprocess.run([*command, "--cluster", "local:2"], capture_output=True, text=True, check=False)
+    joined = subprocess.run(
+        [*command, "--cluster", "local:2"], capture_output=True, text=True, check=False, timeout=300
+    )
     assert joined.returncode == 0, joined.stderr
     assert " on 2 workers: " in joined.stdout
     linkwise.join_file(str(left), str(right), tmp_path / "one.parquet", on="k", how="left")

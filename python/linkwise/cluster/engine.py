@@ -23,6 +23,9 @@ Done: TypeAlias = Callable[[int, list[Handle]], object]
 
 _LOOK_AGAIN = 0.5  # seconds
 _SLOW = 2.0  # times the median of all others
+_PATIENCE = 120.0  # seconds without a call that ends, …
+_FAR_SLOWER = 10.0  # … or so many times as long as the slowest call took: what runs is lost
+_MOST_TRIES = 4
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,14 @@ class _Running:
 def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, second_tries: bool = False) -> None:
     """Run calls, ``at_once`` at a time. Raises what one of them raises, after cancelling the others.
 
-    With ``second_tries``, a call that takes much longer than most is submitted again if a worker is idle, and the
-    first one to end counts: calls must be safe to run twice.
+    Calls must be safe to run twice. What a cluster loses may neither end nor fail: if none ends for long, all that run
+    are submitted again, and the first try to end counts; after some tries, ``Error`` is raised. With
+    ``second_tries``, a call that takes much longer than most is submitted again as soon as a worker is idle.
     """
     waiting = enumerate(calls)
     running: list[_Running] = []
     seconds: list[float] = []
+    last_end = time.monotonic()
     try:
         while True:
             while len(running) < at_once and (following := next(waiting, None)) is not None:
@@ -113,7 +118,12 @@ def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, 
                 engine.cancel([handle for tried in each.tries if tried is not first for handle in tried])
                 seconds.append(time.monotonic() - each.began)
                 done(each.number, first)
-            if second_tries and not there:
+            if there:
+                last_end = time.monotonic()
+            elif _are_lost(running, last_end, seconds):
+                _try_all_again(engine, running)
+                last_end = time.monotonic()
+            elif second_tries:
                 _try_slow_ones_again(engine, running, at_once, seconds)
     except BaseException:
         engine.cancel([handle for each in running for tried in each.tries for handle in tried], wait=True)
@@ -130,6 +140,24 @@ def _has_failed(engine: Engine, handle: Handle) -> bool:
     except Error:
         return True
     return False
+
+
+def _are_lost(running: Sequence[_Running], last_end: float, seconds: Sequence[float]) -> bool:
+    """Whether none has ended for so long that all must be lost; twice as long for each further try."""
+    if not seconds:
+        return False
+    patience = max(_PATIENCE, _FAR_SLOWER * max(seconds)) * 2 ** (max(len(each.tries) for each in running) - 1)
+    return time.monotonic() - last_end > patience
+
+
+def _try_all_again(engine: Engine, running: list[_Running]) -> None:
+    for each in running:
+        if len(each.tries) == _MOST_TRIES:
+            raise Error(
+                f"the cluster has finished nothing for long, and what it was given {_MOST_TRIES} times neither ends "
+                "nor fails; look at 'ray status' for nodes that are gone"
+            )
+        each.tries.append(engine.submit(each.call))
 
 
 def _try_slow_ones_again(engine: Engine, running: list[_Running], at_once: int, seconds: Sequence[float]) -> None:
