@@ -79,6 +79,28 @@ def test_any_number_of_keys(dtype: str, count: int) -> None:
         assert_same_bits(found, in_order(values))
 
 
+@pytest.mark.parametrize("wanted", ["rows", "keys and rows", "keys and values"])
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", ["all bits", "normal", "narrow", "far outliers"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_values_follow_their_keys(dtype: str, kind: str, descending: bool, width: int, wanted: str) -> None:
+    """Stable: of equal keys, the first rows come first."""
+    keys = spread_out(kind, dtype, 140_001)
+    key_type = key_type_of(keys.dtype)
+    order = np.argsort(_core.encode_keys(key_type, descending, keys), kind="stable")
+    values = np.random.default_rng(5).integers(0, 1 << 30, len(keys)).astype(f"u{width}")
+    given = values if wanted == "keys and values" else None
+    out_keys = None if wanted == "rows" else np.empty_like(keys)
+    out_values = np.empty_like(values)
+    numbers = 0 if given is not None else width
+    options = _core.SortOptions(descending, True)
+    _core.sort_on_cpu(key_type, keys, given, out_keys, out_values, numbers, options)
+    assert np.array_equal(out_values, order if given is None else values[order])
+    if out_keys is not None:
+        assert_same_bits(out_keys, keys[order])
+
+
 @pytest.mark.parametrize("first", [0, 1, 3, 5])
 def test_arrays_that_begin_anywhere(first: int) -> None:
     values = spread_out("all bits", "uint32", 50_000)[first:]
@@ -107,7 +129,7 @@ def test_what_lies_across_words_is_declined() -> None:
     values = np.random.default_rng(4).permutation(count)
     across = np.frombuffer(bytearray(8 * count + 64), np.uint8)[4 : 4 + 8 * count].view(np.int64)
     assert not across.flags.aligned
-    assert _core.KeyBuckets.scatter(_core.KeyType.i64, values, across, _core.SortOptions(False, True)) is None
+    assert _core.RecordBuckets.scatter(_core.KeyType.i64, values, across, _core.SortOptions(False, True)) is None
     assert (linkwise.sort(values, out=across, strategy="cpu") == np.arange(count)).all()
 
 
@@ -115,9 +137,9 @@ def test_keys_of_one_and_two_bytes_are_declined() -> None:
     assert sorted_in_buckets(spread_out("all bits", "uint16", 100_000)) is None
 
 
-def buckets_of(values: np.ndarray) -> tuple[_core.KeyBuckets, np.ndarray]:
+def buckets_of(values: np.ndarray) -> tuple[_core.RecordBuckets, np.ndarray]:
     codes = np.empty_like(values)
-    buckets = _core.KeyBuckets.scatter(_core.KeyType.u32, values, codes, _core.SortOptions(False, True))
+    buckets = _core.RecordBuckets.scatter(_core.KeyType.u32, values, codes, _core.SortOptions(False, True))
     assert buckets is not None
     return buckets, codes
 
@@ -146,22 +168,22 @@ def test_what_goes_wrong_in_between_is_found(fault: str) -> None:
 def test_a_call_with_its_defaults_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(few_numbers, "MOST_FEW", 1000)
     taken = []
-    scatter = _core.KeyBuckets.scatter
+    scatter = _core.RecordBuckets.scatter
 
     class Seen:
         @staticmethod
-        def scatter(*arguments: object) -> _core.KeyBuckets | None:
+        def scatter(*arguments: object) -> _core.RecordBuckets | None:
             taken.append(True)
             return scatter(*arguments)
 
-    monkeypatch.setattr(_core, "KeyBuckets", Seen)
+    monkeypatch.setattr(_core, "RecordBuckets", Seen)
     values = spread_out("all bits", "float64", 200_000)
     assert_same_bits(linkwise.sort(values, machine="auto", strategy="cpu"), in_order(values))
     assert taken
 
 
 def test_a_named_algorithm_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_core, "KeyBuckets", None)
+    monkeypatch.setattr(_core, "RecordBuckets", None)
     values = spread_out("all bits", "uint64", 100_000)
     plan = linkwise.SortPlan(strategy="cpu", cpu_algorithm="radix")
     assert np.array_equal(linkwise.sort(values, plan=plan), np.sort(values))

@@ -9,7 +9,7 @@
 #include "linkwise/primitives/host/key_codec.hpp"
 #include "linkwise/sort/chunk.hpp"
 #include "linkwise/sort/host_sort.hpp"
-#include "linkwise/sort/key_buckets.hpp"
+#include "linkwise/sort/record_buckets.hpp"
 #include "linkwise/sort/strategies/cpu_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -76,12 +76,16 @@ void sort_arrays_on_cpu(KeyType type, const Input& keys, const std::optional<Inp
   sort_on_cpu(arrays.input, arrays.output, options, algorithm);
 }
 
-std::optional<KeyBuckets> scatter_into_buckets(KeyType type, const Input& keys, const Output& codes,
-                                               const SortOptions& options) {
+std::optional<RecordBuckets> scatter_into_buckets(KeyType type, const Input& keys, const Output& codes,
+                                                  const SortOptions& options) {
   require(keys.itemsize() == static_cast<std::size_t>(native_bytes(type)), "the keys have not the size of their type");
   require(codes.size() == keys.size() && codes.itemsize() == keys.itemsize(), "the codes have not the keys' shape");
   const nb::gil_scoped_release release;
-  return KeyBuckets::scatter(type, options.descending, keys.data(), codes.data(), keys.size(), options.verify);
+  HostColumns input;
+  input.key_type = type;
+  input.count = keys.size();
+  input.keys = keys.data();
+  return RecordBuckets::scatter(input, {codes.data(), nullptr}, {options.descending, /*keys=*/true, options.verify});
 }
 
 // The codes of an array's keys: unsigned integers in the same order as the keys.
@@ -169,14 +173,14 @@ void bind_sort(nb::module_& m) {
         nb::arg("out_keys").none() = nb::none(), nb::arg("out_values").none() = nb::none(),
         nb::arg("row_number_bytes") = 0, nb::arg("options") = SortOptions(), nb::arg("algorithm") = CpuAlgorithm::radix,
         "Like sort_host, but on the CPU of this machine. Releases the GIL.");
-  nb::class_<KeyBuckets>(m, "KeyBuckets")
+  nb::class_<RecordBuckets>(m, "RecordBuckets")
       .def_static("scatter", &scatter_into_buckets, nb::arg("key_type"), nb::arg("keys"), nb::arg("codes"),
                   nb::arg("options"),
                   "Scatters the keys' codes into buckets; None if a few buckets would hold most of the work.")
-      .def_prop_ro("begins", &KeyBuckets::begins, "Where each bucket begins, and where the last one ends.")
-      .def("finish", &KeyBuckets::finish, nb::arg("bucket"), nb::call_guard<nb::gil_scoped_release>(),
+      .def_prop_ro("begins", &RecordBuckets::begins, "Where each bucket begins, and where the last one ends.")
+      .def("finish", &RecordBuckets::finish, nb::arg("bucket"), nb::call_guard<nb::gil_scoped_release>(),
            "Decodes the keys of a bucket whose codes have been sorted.")
-      .def("check", &KeyBuckets::check, "To be called after finishing all buckets. Raises CorruptDataError.");
+      .def("check", &RecordBuckets::check, "To be called after finishing all buckets. Raises CorruptDataError.");
   m.def("report_of", &report_of, nb::arg("runtime"), nb::arg("options"), nb::call_guard<nb::gil_scoped_release>(),
         "The report of the runtime's last sort.");
   m.def("encode_keys", &encode_keys, nb::arg("key_type"), nb::arg("descending"), nb::arg("keys"));

@@ -1,8 +1,8 @@
-"""Sorting keys without values on the cores: one scatter into buckets that fit a core's cache, each sorted by NumPy.
+"""Sorting keys without values on the cores with NumPy: one scatter into buckets that fit a core's cache, each sorted.
 
-In cache, NumPy (from version 2.0 on) sorts numbers with the widest vectors that a machine has, in half the time of
-our radix passes, and needs memory only for the result. Keys with values, whose sort must be stable, and keys so
-skewed that few buckets hold most of them, are left to the radix passes.
+In cache, NumPy (from version 2.0 on) sorts numbers with the widest vectors that a machine has: where these have 512
+bits, in half the time of the core's radix passes. Keys with values, whose sort must be stable, and keys so skewed that
+few buckets hold most of them, are left to the core.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def sort_in_buckets(key_type: _core.KeyType, keys: Array, out: Array, options: _
     """Sort into ``out`` if that pays, and return whether it did. Raises ``CorruptDataError``."""
     if keys.itemsize < 4 or not _pays(keys.itemsize):
         return False
-    buckets = _core.KeyBuckets.scatter(key_type, keys, out, options)
+    buckets = _core.RecordBuckets.scatter(key_type, keys, out, options)
     if buckets is None:
         return False
     begins = buckets.begins

@@ -14,6 +14,13 @@ struct alignas(16) Value16 {
   std::uint64_t low = 0, high = 0;
 };
 
+/// A row's number as a value; in 16-byte values the upper half is 0.
+template <typename Value>
+LINKWISE_BOTH constexpr Value row_number(std::uint64_t row) {
+  if constexpr (std::is_same_v<Value, Value16>) return {row, 0};
+  else return static_cast<Value>(row);
+}
+
 /// The checksum of a multiset of records is the sum of their hashes, modulo 2^64. Of a 32-bit key alone it is the
 /// square plus a constant, because checking these is bound by instructions. Losing one record, or changing one key or
 /// value, always changes the sum; several errors cancel out with a chance of about 2^-63.

@@ -15,7 +15,11 @@
 
 namespace linkwise {
 
-/// The sample's range is cut into cells; cells with many codes are cut into buckets, and neighbouring cells with few
+// Loops that the compiler vectorises; the widest version for the CPU's vectors is chosen at load time.
+#define LINKWISE_VECTORS [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
+
+/// A code's bucket is its leading digit within the sample's range, where about as many of the sample have each.
+/// Otherwise the range is cut into cells; cells with many codes are cut into buckets, and neighbouring cells with few
 /// share one. The buckets are in the order of their codes, whatever the sample was.
 template <typename Code>
 class BucketDigits {
@@ -25,6 +29,7 @@ class BucketDigits {
     const auto [least, greatest] = std::ranges::minmax(sample);
     low_ = least;
     high_ = greatest;
+    if (has_even_digits(sample, wanted)) return;
     shift_ = std::max(static_cast<int>(std::bit_width(static_cast<Code>(high_ - low_))) - cell_bits, 0);
     std::array<std::uint64_t, cells> held{};
     for (const Code code : sample) ++held[static_cast<std::size_t>((code - low_) >> shift_)];
@@ -47,23 +52,47 @@ class BucketDigits {
 
   /// Writes the buckets of `count` codes.
   void find(const Code* codes, std::uint32_t* buckets, std::uint64_t count) const {
+    if (is_even_) return find_digits(codes, buckets, count, low_, high_, shift_);
     std::uint64_t i = 0;
 #ifdef __x86_64__
     static const bool has_vectors = __builtin_cpu_supports("avx512f") != 0;
     if (has_vectors) i = find_by_vectors(codes, buckets, count);
 #endif
-    const Code low = low_, high = high_, within = static_cast<Code>((Code{1} << shift_) - 1);
-    const int shift = shift_;
-    for (; i < count; ++i) {
-      const Code offset = static_cast<Code>(std::min(std::max(codes[i], low), high) - low);
-      const std::uint32_t cell = cells_[static_cast<std::size_t>(offset >> shift)];
-      buckets[i] = (cell >> 8) + static_cast<std::uint32_t>((offset & within) >> (cell & 0xff));
-    }
+    find_in_cells(codes + i, buckets + i, count - i);
   }
 
  private:
   static constexpr int cell_bits = 11;
   static constexpr std::size_t cells = std::size_t{1} << cell_bits;
+  static constexpr std::uint64_t most_of_even = 4;  // times as many codes as digits have on average
+
+  // Whether no digit has far more codes of the sample than the others, and then takes these as buckets.
+  bool has_even_digits(const std::vector<Code>& sample, std::uint64_t wanted) {
+    const int bits = std::bit_width(wanted) - 1, of_range = std::bit_width(static_cast<Code>(high_ - low_));
+    shift_ = std::max(of_range - bits, 0);
+    count_ = static_cast<std::uint64_t>(static_cast<Code>(high_ - low_) >> shift_) + 1;
+    std::vector<std::uint32_t> held(count_);
+    for (const Code code : sample) ++held[static_cast<std::size_t>((code - low_) >> shift_)];
+    is_even_ = std::ranges::max(held) <= most_of_even * sample.size() / count_;
+    return is_even_;
+  }
+
+  // A loop that the compiler vectorises.
+  LINKWISE_VECTORS static void find_digits(const Code* codes, std::uint32_t* buckets, std::uint64_t count, Code low,
+                                           Code high, int shift) {
+    for (std::uint64_t i = 0; i < count; ++i)
+      buckets[i] = static_cast<std::uint32_t>((std::min(std::max(codes[i], low), high) - low) >> shift);
+  }
+
+  LINKWISE_VECTORS void find_in_cells(const Code* codes, std::uint32_t* buckets, std::uint64_t count) const {
+    const Code low = low_, high = high_, within = static_cast<Code>((Code{1} << shift_) - 1);
+    const int shift = shift_;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const Code offset = static_cast<Code>(std::min(std::max(codes[i], low), high) - low);
+      const std::uint32_t cell = cells_[static_cast<std::size_t>(offset >> shift)];
+      buckets[i] = (cell >> 8) + static_cast<std::uint32_t>((offset & within) >> (cell & 0xff));
+    }
+  }
 
 #ifdef __x86_64__
 #pragma GCC diagnostic push
@@ -104,6 +133,7 @@ class BucketDigits {
 
   Code low_ = 0, high_ = 0;
   int shift_ = 0;
+  bool is_even_ = false;
   std::uint64_t count_ = 0;
   std::array<std::uint32_t, cells> cells_{};  // the first bucket, and in the lowest byte, the bits to drop
 };

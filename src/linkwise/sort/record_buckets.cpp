@@ -1,29 +1,28 @@
-#include "linkwise/sort/key_buckets.hpp"
+#include "linkwise/sort/record_buckets.hpp"
 
 #include <omp.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
-#include "linkwise/device/nontemporal_copy.hpp"
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
+#include "linkwise/primitives/host/cache_sort.hpp"
+#include "linkwise/primitives/host/huge_page_buffer.hpp"
 #include "linkwise/sort/bucket_digits.hpp"
+#include "linkwise/sort/bucket_lines.hpp"
 #include "linkwise/sort/verify.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t bucket_keys = 1 << 15;  // wanted in a bucket, within limits on the number of buckets
-constexpr std::uint64_t buckets_of_core = 16, most_buckets = 1 << 11;
-constexpr std::uint64_t sample_share = 64;  // one in so many keys is sampled
+constexpr std::uint64_t bucket_records = 1 << 15;  // wanted in a bucket, within limits on the number of buckets
+constexpr std::uint64_t buckets_of_core = 16;
+constexpr std::uint64_t sample_share = 64;  // one in so many records is sampled
 constexpr std::uint64_t most_samples = 1 << 14;
-constexpr std::uint64_t block = 2048;  // codes that are encoded at once, in the L1 cache
-
-// Loops over a block, which the compiler vectorises; the widest version for the CPU's vectors is chosen at load time.
-#define LINKWISE_VECTORS [[gnu::target_clones("arch=x86-64-v4", "avx2", "default")]]
+constexpr std::uint64_t block = 1024;           // records that are encoded at once, in the L1 cache
+constexpr std::uint64_t lines_bytes = 1 << 18;  // of a thread's write-combining buffers, in the L2 cache
 
 // Converts keys to codes or back, with the key class as a compile-time constant.
 template <typename Code, typename Convert>
@@ -54,11 +53,6 @@ struct Loops {
       return decode_bits<Code>(static_cast<Code>(code ^ turned), known, false);
     });
   }
-  LINKWISE_VECTORS static std::uint64_t sum_of_hashes(const Code* codes, std::uint64_t count) {
-    std::uint64_t sum = 0;
-    for (std::uint64_t i = 0; i < count; ++i) sum += record_hash(codes[i], NoValue{});
-    return sum;
-  }
   LINKWISE_VECTORS static std::uint64_t violations(const Code* codes, std::uint64_t count) {
     std::uint64_t found = 0;
     for (std::uint64_t i = 1; i < count; ++i) found += codes[i] < codes[i - 1] ? 1 : 0;
@@ -68,100 +62,93 @@ struct Loops {
 template struct Loops<std::uint32_t>;
 template struct Loops<std::uint64_t>;
 
-// Calls `body` with the codes of keys [begin, end) and their buckets, a block at a time.
-template <typename Code, typename Body>
-void for_each_block(KeyType type, bool descending, const BucketDigits<Code>& digits, const Code* keys,
-                    std::uint64_t begin, std::uint64_t end, const Body& body) {
-  alignas(cache_line) Code made[block];
-  alignas(cache_line) std::uint32_t buckets[block];
-  for (std::uint64_t at = begin; at < end; at += block) {
-    const std::uint64_t count = std::min(block, end - at);
-    const Code* codes = keys + at;
-    if (!is_own_code(type, descending)) {
-      Loops<Code>::encode(codes, key_class(type), descending, made, count);
-      codes = made;
-    }
-    digits.find(codes, buckets, count);
-    body(codes, buckets, count);
+template <typename Code, typename Value>
+LINKWISE_VECTORS std::uint64_t sum_of_hashes(HostRecords<const Code, const Value> records, std::uint64_t count) {
+  std::uint64_t sum = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if constexpr (has_value<Value>) sum += record_hash(records.keys[i], records.values[i]);
+    else sum += record_hash(records.keys[i], NoValue{});
   }
+  return sum;
 }
 
-// Write-combining buffers: codes for a bucket are collected in a cache line that is aligned like their destination. A
-// full line is written with non-temporal stores, so that the destination need not be read first.
-template <typename Code>
-class BucketLines {
+// Records of the input, their keys as codes.
+template <typename Code, typename Value>
+class Source {
  public:
-  /// `next`: the position in `codes` of each bucket's next code. `codes` need only be aligned to whole codes.
-  BucketLines(Code* codes, std::vector<std::uint64_t> next)
-      : lines_(std::make_unique<Line[]>(next.size())), first_(next.size()), next_(std::move(next)) {
-    const auto ahead = reinterpret_cast<std::uintptr_t>(codes) % cache_line / sizeof(Code);
-    codes_ = codes - ahead;
-    for (std::size_t b = 0; b < next_.size(); ++b) first_[b] = static_cast<std::uint8_t>((next_[b] += ahead) % length);
+  Source(const HostColumns& input, bool descending) : input_(input), descending_(descending) {}
+
+  [[nodiscard]] std::vector<Code> sample() const {
+    std::vector<Code> codes(std::min(input_.count / sample_share, most_samples));
+    for (std::uint64_t i = 0; i < codes.size(); ++i)
+      codes[i] = encode_bits<Code>(keys()[sample_position(i, codes.size(), input_.count, 0)],
+                                   key_class(input_.key_type), descending_);
+    return codes;
   }
 
-  void put(const Code* codes, const std::uint32_t* buckets, std::uint64_t count) {
-    Line* const lines = lines_.get();
-    std::uint64_t* const next = next_.data();
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint32_t bucket = buckets[i];
-      const std::uint64_t at = next[bucket]++;
-      lines[bucket].codes[at % length] = codes[i];
-      if (at % length == length - 1) [[unlikely]] {
-        Code* line = codes_ + (at - (length - 1));
-        if (first_[bucket] == 0) stream_lines(line, lines[bucket].codes, 1);
-        else write(bucket, line, length);
-        first_[bucket] = 0;
+  /// Calls `body` with records [begin, end) and their buckets, a block at a time.
+  template <typename Body>
+  void for_each_block(const BucketDigits<Code>& digits, std::uint64_t begin, std::uint64_t end,
+                      const Body& body) const {
+    alignas(cache_line) Code made[block];
+    alignas(cache_line) Value numbers[has_value<Value> ? block : 1];
+    alignas(cache_line) std::uint32_t buckets[block];
+    for (std::uint64_t at = begin; at < end; at += block) {
+      const std::uint64_t count = std::min(block, end - at);
+      HostRecords<const Code, const Value> records{keys() + at, nullptr};
+      if (!is_own_code(input_.key_type, descending_)) {
+        Loops<Code>::encode(records.keys, key_class(input_.key_type), descending_, made, count);
+        records.keys = made;
       }
+      if constexpr (has_value<Value>) {
+        if (input_.values == nullptr)
+          for (std::uint64_t i = 0; i < count; ++i) numbers[i] = row_number<Value>(at + i);
+        records.values = input_.values == nullptr ? numbers : static_cast<const Value*>(input_.values) + at;
+      }
+      digits.find(records.keys, buckets, count);
+      body(records, buckets, count);
     }
-  }
-  void write_rest() {
-    for (std::uint32_t b = 0; b < next_.size(); ++b) {
-      const std::uint64_t held = next_[b] % length;
-      if (held > first_[b]) write(b, codes_ + (next_[b] - held), held);
-    }
-    finish_streaming();
   }
 
  private:
-  static constexpr std::uint64_t length = cache_line / sizeof(Code);
-  struct alignas(cache_line) Line {
-    Code codes[length];
-  };
+  [[nodiscard]] const Code* keys() const { return static_cast<const Code*>(input_.keys); }
 
-  void write(std::uint32_t bucket, Code* line, std::uint64_t end) const {
-    std::copy(lines_[bucket].codes + first_[bucket], lines_[bucket].codes + end, line + first_[bucket]);
-  }
-
-  std::unique_ptr<Line[]> lines_;
-  std::vector<std::uint8_t> first_;  // the first code that is present in each bucket's line
-  std::vector<std::uint64_t> next_;
-  Code* codes_;
+  const HostColumns& input_;
+  bool descending_;
 };
 
-template <typename Code>
-std::vector<Code> sample_of(KeyType type, bool descending, const Code* keys, std::uint64_t count) {
-  std::vector<Code> sample(std::min(count / sample_share, most_samples));
-  for (std::uint64_t i = 0; i < sample.size(); ++i)
-    sample[i] = encode_bits<Code>(keys[sample_position(i, sample.size(), count, 0)], key_class(type), descending);
-  return sample;
-}
-
-// Whether the buckets balance the work, so that all cores would finish at about the same time.
-bool is_shared_out(const std::vector<std::uint64_t>& begins, std::uint64_t count) {
-  std::uint64_t largest = 0;
-  for (std::size_t b = 0; b + 1 < begins.size(); ++b) largest = std::max(largest, begins[b + 1] - begins[b]);
+// Whether buckets of which the largest has that many records balance the work, so that all cores would finish at about
+// the same time.
+bool is_shared_out(std::uint64_t largest, std::uint64_t count) {
   return largest <= count / (4 * static_cast<std::uint64_t>(team()));
 }
 
-// Computes where each bucket begins and, if the buckets balance the work, scatters the codes. Returns whether it did.
+std::uint64_t largest_of(const std::vector<std::uint64_t>& begins) {
+  std::uint64_t largest = 0;
+  for (std::size_t b = 0; b + 1 < begins.size(); ++b) largest = std::max(largest, begins[b + 1] - begins[b]);
+  return largest;
+}
+
+// Whether the buckets of a sample, which are a little more uneven than all records', balance the work.
 template <typename Code>
-bool scatter_codes(KeyType type, bool descending, const Code* keys, Code* codes, std::uint64_t count,
-                   std::vector<std::uint64_t>& begins, std::uint64_t* checksum) {
-  const std::vector<Code> sample = sample_of(type, descending, keys, count);
+bool is_shared_out(const std::vector<Code>& sample, const BucketDigits<Code>& digits) {
+  std::vector<std::uint32_t> buckets(sample.size()), held(digits.count());
+  digits.find(sample.data(), buckets.data(), sample.size());
+  for (const std::uint32_t bucket : buckets) ++held[bucket];
+  return is_shared_out(std::ranges::max(held) / 2, sample.size());
+}
+
+// Computes where each bucket begins and, if the buckets balance the work, scatters the records. Returns whether it did.
+template <typename Code, typename Value>
+bool scatter_records(const Source<Code, Value>& source, HostRecords<Code, Value> to, std::uint64_t count,
+                     std::vector<std::uint64_t>& begins, std::uint64_t* checksum) {
+  const std::vector<Code> sample = source.sample();
   if (sample.empty()) return false;
   const std::uint64_t least_buckets = buckets_of_core * static_cast<std::uint64_t>(team());
-  const BucketDigits<Code> digits(
-      sample, std::clamp(count / bucket_keys, least_buckets, std::max(least_buckets, most_buckets)));
+  const std::uint64_t most_buckets =
+      std::max(least_buckets, lines_bytes / sizeof(typename BucketLines<Code, Value>::Line));
+  const BucketDigits<Code> digits(sample, std::clamp(count / bucket_records, least_buckets, most_buckets));
+  if (!is_shared_out(sample, digits)) return false;
   std::vector<std::vector<std::uint64_t>> of_thread(static_cast<std::size_t>(team()));
   std::uint64_t hashes = 0;
   bool goes_on = false;
@@ -171,11 +158,10 @@ bool scatter_codes(KeyType type, bool descending, const Code* keys, Code* codes,
                threads = static_cast<std::uint64_t>(omp_get_num_threads());
     const std::uint64_t begin = count * t / threads, end = count * (t + 1) / threads;
     std::vector<std::uint64_t> mine(digits.count());
-    for_each_block(type, descending, digits, keys, begin, end,
-                   [&](const Code* of_block, const std::uint32_t* buckets, std::uint64_t length) {
-                     for (std::uint64_t i = 0; i < length; ++i) ++mine[buckets[i]];
-                     if (checksum != nullptr) hashes += Loops<Code>::sum_of_hashes(of_block, length);
-                   });
+    source.for_each_block(digits, begin, end, [&](auto records, const std::uint32_t* buckets, std::uint64_t length) {
+      for (std::uint64_t i = 0; i < length; ++i) ++mine[buckets[i]];
+      if (checksum != nullptr) hashes += sum_of_hashes<Code, Value>(records, length);
+    });
     of_thread[t] = std::move(mine);
 #pragma omp barrier
 #pragma omp single
@@ -186,14 +172,13 @@ bool scatter_codes(KeyType type, bool descending, const Code* keys, Code* codes,
         for (std::uint64_t u = 0; u < threads; ++u) sum += std::exchange(of_thread[u][b], sum);
       }
       begins.push_back(sum);
-      goes_on = is_shared_out(begins, count);
+      goes_on = is_shared_out(largest_of(begins), count);
     }
     if (goes_on) {
-      BucketLines<Code> lines(codes, std::move(of_thread[t]));
-      for_each_block(type, descending, digits, keys, begin, end,
-                     [&](const Code* of_block, const std::uint32_t* buckets, std::uint64_t length) {
-                       lines.put(of_block, buckets, length);
-                     });
+      BucketLines<Code, Value> lines(to, std::move(of_thread[t]));
+      source.for_each_block(digits, begin, end, [&](auto records, const std::uint32_t* buckets, std::uint64_t length) {
+        lines.put(records, buckets, length);
+      });
       lines.write_rest();
     }
   }
@@ -201,44 +186,75 @@ bool scatter_codes(KeyType type, bool descending, const Code* keys, Code* codes,
   return goes_on;
 }
 
+template <typename Code, typename Value>
+HostRecords<Code, Value> typed(RawRecords records) {
+  return {static_cast<Code*>(records.keys), static_cast<Value*>(records.values)};
+}
+
+bool is_aligned(const void* elements, int bytes) {
+  return bytes == 0 || reinterpret_cast<std::uintptr_t>(elements) % static_cast<std::uintptr_t>(bytes) == 0;
+}
+
 }  // namespace
 
-std::optional<KeyBuckets> KeyBuckets::scatter(KeyType type, bool descending, const void* keys, void* codes,
-                                              std::uint64_t count, bool verify) {
-  if (native_bytes(type) < 4) return {};
-  const auto is_aligned = [width = native_bytes(type)](const void* at) {
-    return reinterpret_cast<std::uintptr_t>(at) % width == 0;
-  };
-  if (!is_aligned(keys) || !is_aligned(codes)) return {};
-  KeyBuckets buckets(type, descending, codes, verify);
+std::optional<RecordBuckets> RecordBuckets::scatter(const HostColumns& input, RawRecords to, Wanted wanted) {
+  const int key_bytes = native_bytes(input.key_type);
+  RecordBuckets buckets(input, to, wanted);
+  const int value_bytes = static_cast<int>(buckets.record_.value_bytes());
+  if (key_bytes < 4 || !is_aligned(input.keys, key_bytes) || !is_aligned(to.keys, key_bytes) ||
+      !is_aligned(input.values, value_bytes) || !is_aligned(to.values, value_bytes))
+    return {};
   bool is_scattered = false;
-  with_key(key_width(type), [&](auto tag) {
-    using Code = typename decltype(tag)::type;
-    is_scattered = scatter_codes(type, descending, static_cast<const Code*>(keys), static_cast<Code*>(codes), count,
-                                 buckets.begins_, verify ? &buckets.checksum_ : nullptr);
+  with_record(buckets.record_, [&](auto key, auto value) {
+    using Code = typename decltype(key)::type;
+    using Value = typename decltype(value)::type;
+    is_scattered =
+        scatter_records<Code, Value>(Source<Code, Value>(input, wanted.descending), typed<Code, Value>(to), input.count,
+                                     buckets.begins_, wanted.verify ? &buckets.checksum_ : nullptr);
   });
   if (!is_scattered) return {};
   buckets.finished_.resize(buckets.begins_.size() - 1);
   return buckets;
 }
 
-void KeyBuckets::finish(std::uint64_t bucket) {
-  const std::uint64_t begin = begins_[bucket], count = begins_[bucket + 1] - begin;
-  if (count == 0) return;
-  with_key(key_width(type_), [&](auto tag) {
-    using Code = typename decltype(tag)::type;
-    auto* codes = static_cast<Code*>(codes_) + begin;
-    if (verify_) {
-      finished_[bucket] = {Loops<Code>::sum_of_hashes(codes, count), Loops<Code>::violations(codes, count), codes[0],
-                           codes[count - 1]};
+void RecordBuckets::sort() {
+  const std::size_t buckets = finished_.size();
+  const std::uint64_t largest = largest_of(begins_), room = largest * static_cast<std::uint64_t>(team());
+  const HugePageBuffer spare_keys(room * record_.key_bytes()), spare_values(room * record_.value_bytes());
+  with_record(record_, [&](auto key, auto value) {
+    using Code = typename decltype(key)::type;
+    using Value = typename decltype(value)::type;
+    const auto records = typed<Code, Value>(to_), spare = typed<Code, Value>({spare_keys.data(), spare_values.data()});
+#pragma omp parallel for schedule(dynamic) num_threads(team())
+    for (std::size_t b = 0; b < buckets; ++b) {
+      CacheSort<Code, Value>::sort(records.at(begins_[b]),
+                                   spare.at(static_cast<std::uint64_t>(omp_get_thread_num()) * largest),
+                                   begins_[b + 1] - begins_[b], /*into_spare=*/false);
+      finish_records<Code, Value>(b);
     }
-    if (!is_own_code(type_, descending_)) Loops<Code>::decode(codes, key_class(type_), descending_, count);
   });
 }
 
-void KeyBuckets::check() const {
-  if (!verify_) return;
-  ResultCheck check(key_width(type_));
+void RecordBuckets::finish(std::uint64_t bucket) {
+  with_key(record_.key, [&](auto tag) { finish_records<typename decltype(tag)::type, NoValue>(bucket); });
+}
+
+template <typename Code, typename Value>
+void RecordBuckets::finish_records(std::uint64_t bucket) {
+  const std::uint64_t begin = begins_[bucket], count = begins_[bucket + 1] - begin;
+  if (count == 0) return;
+  const auto records = typed<Code, Value>(to_).at(begin);
+  if (wanted_.verify) {
+    finished_[bucket] = {sum_of_hashes<Code, Value>({records.keys, records.values}, count),
+                         Loops<Code>::violations(records.keys, count), records.keys[0], records.keys[count - 1]};
+  }
+  if (wanted_.keys && !is_own_code(type_, wanted_.descending))
+    Loops<Code>::decode(records.keys, key_class(type_), wanted_.descending, count);
+}
+
+void RecordBuckets::check() const {
+  if (!wanted_.verify) return;
+  ResultCheck check(record_.key);
   check.came_in(checksum_);
   for (const std::optional<PartNumbers>& part : finished_)
     if (part) check.came_out(Place::host(), *part);

@@ -70,10 +70,8 @@ void iota_on_host(ValueWidth width, void* to, std::uint64_t count) {
     using Value = typename decltype(tag)::type;
     auto* values = static_cast<Value*>(to);
 #pragma omp parallel for num_threads(team_if(count > worthwhile))
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if constexpr (std::is_same_v<Value, Value16>) values[i] = {i, 0};
-      else if constexpr (!std::is_same_v<Value, NoValue>) values[i] = static_cast<Value>(i);
-    }
+    for (std::uint64_t i = 0; i < count; ++i)
+      if constexpr (!std::is_same_v<Value, NoValue>) values[i] = row_number<Value>(i);
   });
 }
 

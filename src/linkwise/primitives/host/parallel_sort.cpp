@@ -19,7 +19,7 @@ constexpr std::uint64_t worthwhile = 1 << 18;  // records from which several thr
 
 // One pass, from → to; returns where the records of each digit begin. Each thread of the team has a consecutive part.
 template <typename Key, typename Value>
-Counts pass(Records<Key, Value> from, Records<Key, Value> to, std::uint64_t count, int shift) {
+Counts pass(HostRecords<Key, Value> from, HostRecords<Key, Value> to, std::uint64_t count, int shift) {
   const int most_threads = team_if(count >= worthwhile);
   std::vector<Counts> of_thread(static_cast<std::size_t>(most_threads), Counts{});
   Counts begins{};
@@ -59,7 +59,7 @@ Key differing_bits(const Key* keys, std::uint64_t count) {
 // Partitions by the first digit that differs, with all cores. Then each core sorts whole digits by itself; digits
 // with so many records that the other cores would wait are sorted by all of them together.
 template <typename Key, typename Value>
-bool sort_by_first_digit(Records<Key, Value> records, Records<Key, Value> spare, std::uint64_t count) {
+bool sort_by_first_digit(HostRecords<Key, Value> records, HostRecords<Key, Value> spare, std::uint64_t count) {
   if (count < worthwhile) {
     CacheSort<Key, Value>::sort(records, spare, count, false);
     return false;
@@ -75,7 +75,7 @@ bool sort_by_first_digit(Records<Key, Value> records, Records<Key, Value> spare,
     if (count_of(d) <= large)
       CacheSort<Key, Value>::sort(spare.at(begins[d]), records.at(begins[d]), count_of(d), false);
   for (std::size_t d = 0; d < digits; ++d) {
-    const Records<Key, Value> here = spare.at(begins[d]), there = records.at(begins[d]);
+    const HostRecords<Key, Value> here = spare.at(begins[d]), there = records.at(begins[d]);
     if (count_of(d) > large && sort_by_first_digit(here, there, count_of(d))) here.copy_from(there, count_of(d));
   }
   return true;
@@ -89,7 +89,7 @@ bool radix_sort_on_host(RecordType type, RawRecords records, RawRecords spare, s
     using Key = typename decltype(key)::type;
     using Value = typename decltype(value)::type;
     const auto of = [](RawRecords raw) {
-      return Records<Key, Value>{static_cast<Key*>(raw.keys), static_cast<Value*>(raw.values)};
+      return HostRecords<Key, Value>{static_cast<Key*>(raw.keys), static_cast<Value*>(raw.values)};
     };
     in_spare = sort_by_first_digit(of(records), of(spare), count);
   });
@@ -102,9 +102,10 @@ std::array<std::uint64_t, host_partitions + 1> partition_on_host(RecordType type
   with_record(type, [&](auto key, auto value) {
     using Key = typename decltype(key)::type;
     using Value = typename decltype(value)::type;
-    const Counts counted = pass(Records<Key, Value>{static_cast<Key*>(from.keys), static_cast<Value*>(from.values)},
-                                Records<Key, Value>{static_cast<Key*>(to.keys), static_cast<Value*>(to.values)}, count,
-                                /*shift=*/0);
+    const Counts counted =
+        pass(HostRecords<Key, Value>{static_cast<Key*>(from.keys), static_cast<Value*>(from.values)},
+             HostRecords<Key, Value>{static_cast<Key*>(to.keys), static_cast<Value*>(to.values)}, count,
+             /*shift=*/0);
     std::ranges::copy(counted, begins.begin());
   });
   begins[host_partitions] = count;

@@ -26,19 +26,19 @@ int digit_of(Key key, int shift) {
 
 /// Keys and their values, in host memory.
 template <typename Key, typename Value>
-struct Records {
+struct HostRecords {
   Key* keys;
   Value* values;
 
-  [[nodiscard]] Records at(std::uint64_t first) const {
+  [[nodiscard]] HostRecords at(std::uint64_t first) const {
     if constexpr (has_value<Value>) return {keys + first, values + first};
     else return {keys + first, nullptr};
   }
-  void copy_from(Records from, std::uint64_t count) const {
+  void copy_from(HostRecords from, std::uint64_t count) const {
     std::memcpy(keys, from.keys, count * sizeof(Key));
     if constexpr (has_value<Value>) std::memcpy(values, from.values, count * sizeof(Value));
   }
-  void copy_one(std::uint64_t to, Records from, std::uint64_t at) const {
+  void copy_one(std::uint64_t to, HostRecords from, std::uint64_t at) const {
     keys[to] = from.keys[at];
     if constexpr (has_value<Value>) values[to] = from.values[at];
   }
@@ -50,8 +50,8 @@ template <typename Key, typename Value>
 class Scatter {
  public:
   /// Scatters records [begin, end); `next` says where in `to` each digit's records go.
-  static void scatter(Records<Key, Value> from, std::uint64_t begin, std::uint64_t end, int shift, const Counts& next,
-                      Records<Key, Value> to) {
+  static void scatter(HostRecords<Key, Value> from, std::uint64_t begin, std::uint64_t end, int shift,
+                      const Counts& next, HostRecords<Key, Value> to) {
     Scatter scatter(next, to.keys, to.values);
     for (std::uint64_t i = begin; i < end; ++i) {
       if constexpr (has_value<Value>) scatter.put(digit_of(from.keys[i], shift), from.keys[i], from.values[i]);

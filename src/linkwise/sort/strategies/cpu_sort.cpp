@@ -1,5 +1,6 @@
 #include "linkwise/sort/strategies/cpu_sort.hpp"
 
+#include <cstdint>
 #include <utility>
 
 #include "linkwise/device/nontemporal_copy.hpp"
@@ -9,10 +10,13 @@
 #include "linkwise/primitives/host/paradis.hpp"
 #include "linkwise/primitives/host/parallel_sort.hpp"
 #include "linkwise/sort/host_io.hpp"
+#include "linkwise/sort/record_buckets.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
 namespace {
+
+constexpr std::uint64_t least_in_buckets = 1 << 17;  // records; fewer stay in one core's caches
 
 class CpuSort {
  public:
@@ -24,19 +28,21 @@ class CpuSort {
         type_{key_width(input.key_type), input.value_width},
         // The output's arrays serve as one of the two buffers, where they exist and have the right width.
         own_keys_(keys_fit() ? 0 : input.count * type_.key_bytes()),
-        own_values_(output.values != nullptr ? 0 : input.count * type_.value_bytes()),
-        spare_keys_(algorithm == CpuAlgorithm::radix ? input.count * type_.key_bytes() : 0),
-        spare_values_(algorithm == CpuAlgorithm::radix ? input.count * type_.value_bytes() : 0) {}
+        own_values_(output.values != nullptr ? 0 : input.count * type_.value_bytes()) {}
 
   void run() {
     RawRecords records{keys_fit() ? output_.keys : own_keys_.data(),
                        output_.values != nullptr ? output_.values : own_values_.data()};
-    RawRecords spare{spare_keys_.data(), spare_values_.data()};
+    if (algorithm_ == CpuAlgorithm::radix && sort_in_buckets(records)) return;
+    const bool by_passes = algorithm_ == CpuAlgorithm::radix;
+    const HugePageBuffer spare_keys(by_passes ? input_.count * type_.key_bytes() : 0);
+    const HugePageBuffer spare_values(by_passes ? input_.count * type_.value_bytes() : 0);
+    const RawRecords spare{spare_keys.data(), spare_values.data()};
     read_input(records);
     const std::uint64_t before = options_.verify ? checksum_on_host(type_, records, input_.count) : 0;
     if (algorithm_ == CpuAlgorithm::comparison) comparison_sort_on_host(type_, records, input_.count);
     else if (algorithm_ == CpuAlgorithm::paradis) paradis_sort_on_host(type_.key, records.keys, input_.count);
-    else if (radix_sort_on_host(type_, records, spare, input_.count)) std::swap(records, spare);
+    else if (radix_sort_on_host(type_, records, spare, input_.count)) records = spare;
     if (options_.verify) verify(before, records);
     const bool is_there = records.keys == output_.keys && is_own_code(input_.key_type, options_.descending);
     if (output_.keys != nullptr && !is_there)
@@ -46,6 +52,17 @@ class CpuSort {
   }
 
  private:
+  // Sorts into `records`, which are the output where there is one. Returns whether it did; see RecordBuckets.
+  [[nodiscard]] bool sort_in_buckets(RawRecords records) const {
+    if (input_.count < least_in_buckets) return false;
+    auto buckets = RecordBuckets::scatter(input_, records,
+                                          {options_.descending, /*keys=*/output_.keys != nullptr, options_.verify});
+    if (!buckets) return false;
+    buckets->sort();
+    buckets->check();
+    return true;
+  }
+
   [[nodiscard]] bool keys_fit() const {
     return output_.keys != nullptr && static_cast<std::uint64_t>(native_bytes(input_.key_type)) == type_.key_bytes();
   }
@@ -69,7 +86,7 @@ class CpuSort {
   const SortOptions& options_;
   CpuAlgorithm algorithm_;
   RecordType type_;
-  HugePageBuffer own_keys_, own_values_, spare_keys_, spare_values_;
+  HugePageBuffer own_keys_, own_values_;
 };
 
 }  // namespace
