@@ -73,10 +73,14 @@ def test_every_experiment_is_held_to_something() -> None:
 
 
 def test_no_exemption_is_left_over() -> None:
+    """Each is of a number that is missed, and they are fewer than ten numbers."""
+    missed = 0
     for exempt in EXEMPTIONS:
         of_it = [row for row in rows_of(exempt.experiment) if exempt.is_of(exempt.experiment, row)]
-        assert any(row.ratio is not None and not is_near(row) for row in of_it), f"{exempt}: it is near"
-    assert len({exempt.experiment for exempt in EXEMPTIONS}) < 10
+        missed_of_it = sum(row.ratio is not None and not is_near(row) for row in of_it)
+        assert missed_of_it > 0, f"{exempt}: it is near"
+        missed += missed_of_it
+    assert missed < 10
 
 
 def test_the_page_of_the_papers_is_what_the_experiments_say() -> None:

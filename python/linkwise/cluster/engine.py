@@ -146,7 +146,8 @@ def _are_lost(running: Sequence[_Running], last_end: float, seconds: Sequence[fl
     """Whether none has ended for so long that all must be lost; twice as long for each further try."""
     if not seconds:
         return False
-    patience = max(_PATIENCE, _FAR_SLOWER * max(seconds)) * 2 ** (max(len(each.tries) for each in running) - 1)
+    tries = max(len(each.tries) for each in running)
+    patience = max(_PATIENCE, _FAR_SLOWER * max(seconds)) * (1 << (tries - 1))
     return time.monotonic() - last_end > patience
 
 

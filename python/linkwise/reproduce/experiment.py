@@ -43,6 +43,8 @@ class Row:
     """What the paper says of it in words, or why there is no figure."""
     fitted: str = ""
     """What was chosen in the machine description to reproduce this figure; if set, agreement proves nothing."""
+    step: float = 1.0
+    """The factor between neighbouring values of the paper's figure, where it has only such: 2 for powers of two."""
 
     @property
     def ratio(self) -> float | None:
@@ -293,6 +295,7 @@ def powers_of_two(first: int, last: int) -> list[int]:
     return [1 << power for power in range(first.bit_length() - 1, last.bit_length())]
 
 
-def saturation(sizes: Sequence[int], rates: Sequence[float]) -> float:
-    """The first of these sizes, powers of two as papers read them from curves, with 95 % of the highest rate."""
-    return next(float(size) for size, rate in zip(sizes, rates, strict=True) if rate >= 0.95 * max(rates))
+def saturation(what: str, sizes: Sequence[int], rates: Sequence[float], paper: float | None) -> Row:
+    """The first of these sizes, powers of two as those of the papers' curves, with 95 % of the highest rate."""
+    full = next(size for size, rate in zip(sizes, rates, strict=True) if rate >= 0.95 * max(rates))
+    return Row(f"{what}, full from", "MiB", full / 2**20, paper, step=2.0)

@@ -115,7 +115,7 @@ def _over_sizes(names: Sequence[str], paper: dict[str, float]) -> Callable[[Lab]
                     for size, rate in zip(_SIZES[1::2], rates[1::2], strict=True)
                 ]
                 of_all = stated if name == "all-reduce" else None
-                rows.append(Row(f"{label}, {name}, full from", "MiB", saturation(_SIZES, rates) / 2**20, of_all))
+                rows.append(saturation(f"{label}, {name}", _SIZES, rates, of_all))
         return rows
 
     return run

@@ -163,7 +163,7 @@ def _sizes(
                     if not both:
                         rows += [Row(f"{what}, {size} B, latency", "µs", size / rate / 1e3) for size, rate in shown]
                     stated = saturates if "NVLink" in label else None
-                    rows.append(Row(f"{what}, full from", "MiB", saturation(_SIZES, rates) / 2**20, stated))
+                    rows.append(saturation(what, _SIZES, rates, stated))
         return rows
 
     return run
