@@ -400,11 +400,35 @@ def test_what_is_lost_without_a_word_is_submitted_again(tries, monkeypatch):
 
 def test_what_is_lost_again_and_again_is_an_error(monkeypatch):
     monkeypatch.setattr(engine_module, "_PATIENCE", 1e-3)
+    monkeypatch.setattr(engine_module, "_LONGEST_PATIENCE", 1e-3)
     engine = Loses(1, 1)
     engine.lost = 100
     with pytest.raises(linkwise.Error, match="given 4 times neither ends nor fails; look at 'ray status'"):
         run_all(engine, (Call(lambda _, at: at, (at,)) for at in range(6)), 2, lambda number, _: None)
     assert len(engine.cancelled) == 4
+
+
+class LosesAndFails(Loses):
+    """And what is submitted again fails."""
+
+    def value(self, handle):
+        value = super().value(handle)
+        if value == 0:
+            raise linkwise.Error("a disk is full")
+        return value
+
+
+def test_what_is_lost_and_then_fails_again_and_again_is_what_it_fails_with(monkeypatch):
+    monkeypatch.setattr(engine_module, "_PATIENCE", 1e-3)
+    engine = LosesAndFails(1, 1)
+    engine.lost = 1
+
+    def told(number, handles):
+        engine.value(handles[0])
+
+    with pytest.raises(linkwise.Error, match="a disk is full"):
+        run_all(engine, (Call(lambda _, at: at, (at,)) for at in range(6)), 2, told)
+    assert engine.calls == 6 + 3
 
 
 class Stops(AnyOrder):

@@ -24,7 +24,8 @@ Done: TypeAlias = Callable[[int, list[Handle]], object]
 _LOOK_AGAIN = 0.5  # seconds
 _SLOW = 2.0  # times the median of all others
 _PATIENCE = 120.0  # seconds without a call that ends, …
-_FAR_SLOWER = 10.0  # … or so many times as long as the slowest call took: what runs is lost
+_FAR_SLOWER = 10.0  # … or so many times as long as the slowest call took: what runs may be lost
+_LONGEST_PATIENCE = 3600.0  # likewise, before anything has ended, and before it is given up
 _MOST_TRIES = 4
 
 
@@ -83,19 +84,34 @@ class Engine(Protocol):
 
 
 @dataclass
+class _Try:
+    handles: list[Handle]
+    began: float = field(default_factory=time.monotonic)
+
+
+@dataclass
 class _Running:
     number: int
     call: Call
-    tries: list[list[Handle]]
-    began: float = field(default_factory=time.monotonic)
+    tries: list[_Try] = field(default_factory=list)
+    """Those that have not failed."""
+    submitted: int = 0
+
+    def submit(self, engine: Engine) -> None:
+        self.tries.append(_Try(engine.submit(self.call)))
+        self.submitted += 1
+
+    @property
+    def handles(self) -> list[Handle]:
+        return [handle for tried in self.tries for handle in tried.handles]
 
 
 def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, second_tries: bool = False) -> None:
     """Run calls, ``at_once`` at a time. Raises what one of them raises, after cancelling the others.
 
     Calls must be safe to run twice. What a cluster loses may neither end nor fail: if none ends for long, all that run
-    are submitted again, and the first try to end counts; after some tries, ``Error`` is raised. With
-    ``second_tries``, a call that takes much longer than most is submitted again as soon as a worker is idle.
+    are submitted again, and the first try to end counts; in the end, ``Error`` is raised. With ``second_tries``, a
+    call that takes much longer than most is submitted again as soon as a worker is idle.
     """
     waiting = enumerate(calls)
     running: list[_Running] = []
@@ -104,29 +120,30 @@ def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, 
     try:
         while True:
             while len(running) < at_once and (following := next(waiting, None)) is not None:
-                number, call = following
-                running.append(_Running(number, call, [engine.submit(call)]))
+                running.append(_Running(*following))
+                running[-1].submit(engine)
             if not running:
                 return
-            there = engine.finished([tried[-1] for each in running for tried in each.tries], _LOOK_AGAIN)
-            for each in [each for each in running if any(_is_in(tried[-1], there) for tried in each.tries)]:
-                first = next(tried for tried in each.tries if _is_in(tried[-1], there))
-                if len(each.tries) > 1 and _has_failed(engine, first[-1]):
-                    each.tries.remove(first)
+            there = engine.finished([tried.handles[-1] for each in running for tried in each.tries], _LOOK_AGAIN)
+            for each in [each for each in running if any(_is_in(tried.handles[-1], there) for tried in each.tries)]:
+                first = next(tried for tried in each.tries if _is_in(tried.handles[-1], there))
+                others = [tried for tried in each.tries if tried is not first]
+                if others and each.submitted < _MOST_TRIES and _has_failed(engine, first.handles[-1]):
+                    each.tries = others
                     continue
                 running.remove(each)
-                engine.cancel([handle for tried in each.tries if tried is not first for handle in tried])
-                seconds.append(time.monotonic() - each.began)
-                done(each.number, first)
+                engine.cancel([handle for tried in others for handle in tried.handles])
+                seconds.append(time.monotonic() - first.began)
+                done(each.number, first.handles)
             if there:
                 last_end = time.monotonic()
-            elif _are_lost(running, last_end, seconds):
+            elif _may_be_lost(running, last_end, seconds):
                 _try_all_again(engine, running)
                 last_end = time.monotonic()
             elif second_tries:
                 _try_slow_ones_again(engine, running, at_once, seconds)
     except BaseException:
-        engine.cancel([handle for each in running for tried in each.tries for handle in tried], wait=True)
+        engine.cancel([handle for each in running for handle in each.handles], wait=True)
         raise
 
 
@@ -142,29 +159,29 @@ def _has_failed(engine: Engine, handle: Handle) -> bool:
     return False
 
 
-def _are_lost(running: Sequence[_Running], last_end: float, seconds: Sequence[float]) -> bool:
-    """Whether none has ended for so long that all must be lost; twice as long for each further try."""
-    if not seconds:
-        return False
-    tries = max(len(each.tries) for each in running)
-    patience = max(_PATIENCE, _FAR_SLOWER * max(seconds)) * (1 << (tries - 1))
+def _may_be_lost(running: Sequence[_Running], last_end: float, seconds: Sequence[float]) -> bool:
+    """Whether none has ended for very long; twice as long for each further try."""
+    tries = max(each.submitted for each in running)
+    patience = max(_PATIENCE, _FAR_SLOWER * max(seconds, default=0.0)) * (1 << (tries - 1))
+    if not seconds or tries >= _MOST_TRIES:
+        patience = max(patience, _LONGEST_PATIENCE)
     return time.monotonic() - last_end > patience
 
 
-def _try_all_again(engine: Engine, running: list[_Running]) -> None:
+def _try_all_again(engine: Engine, running: Sequence[_Running]) -> None:
+    if any(each.submitted >= _MOST_TRIES for each in running):
+        raise Error(
+            f"the cluster has finished nothing for very long, and what it was given {_MOST_TRIES} times neither ends "
+            "nor fails; look at 'ray status' for nodes that are gone"
+        )
     for each in running:
-        if len(each.tries) == _MOST_TRIES:
-            raise Error(
-                f"the cluster has finished nothing for long, and what it was given {_MOST_TRIES} times neither ends "
-                "nor fails; look at 'ray status' for nodes that are gone"
-            )
-        each.tries.append(engine.submit(each.call))
+        each.submit(engine)
 
 
 def _try_slow_ones_again(engine: Engine, running: list[_Running], at_once: int, seconds: Sequence[float]) -> None:
     idle = min(engine.workers, at_once) - sum(len(each.tries) for each in running)
     slow = time.monotonic() - _SLOW * statistics.median(seconds) if seconds else 0.0
     for each in running:
-        if idle > 0 and len(each.tries) == 1 and each.began < slow:
-            each.tries.append(engine.submit(each.call))
+        if idle > 0 and len(each.tries) == 1 and each.submitted < _MOST_TRIES and each.tries[0].began < slow:
+            each.submit(engine)
             idle -= 1

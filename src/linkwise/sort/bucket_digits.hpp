@@ -24,12 +24,13 @@ namespace linkwise {
 template <typename Code>
 class BucketDigits {
  public:
-  /// `wanted`: the number of buckets to aim for, with about equally many codes each.
-  BucketDigits(const std::vector<Code>& sample, std::uint64_t wanted) {
+  /// `wanted`: the number of buckets to aim for, with about equally many codes each. A leading digit is a bucket only
+  /// if none has more than `most` codes of the sample.
+  BucketDigits(const std::vector<Code>& sample, std::uint64_t wanted, std::uint64_t most) {
     const auto [least, greatest] = std::ranges::minmax(sample);
     low_ = least;
     high_ = greatest;
-    if (has_even_digits(sample, wanted)) return;
+    if (has_even_digits(sample, wanted, most)) return;
     shift_ = std::max(static_cast<int>(std::bit_width(static_cast<Code>(high_ - low_))) - cell_bits, 0);
     std::array<std::uint64_t, cells> held{};
     for (const Code code : sample) ++held[static_cast<std::size_t>((code - low_) >> shift_)];
@@ -67,13 +68,14 @@ class BucketDigits {
   static constexpr std::uint64_t most_of_even = 4;  // times as many codes as digits have on average
 
   // Whether no digit has far more codes of the sample than the others, and then takes these as buckets.
-  bool has_even_digits(const std::vector<Code>& sample, std::uint64_t wanted) {
-    const int bits = std::bit_width(wanted) - 1, of_range = std::bit_width(static_cast<Code>(high_ - low_));
-    shift_ = std::max(of_range - bits, 0);
-    count_ = static_cast<std::uint64_t>(static_cast<Code>(high_ - low_) >> shift_) + 1;
+  bool has_even_digits(const std::vector<Code>& sample, std::uint64_t wanted, std::uint64_t most) {
+    const auto range = static_cast<Code>(high_ - low_);
+    shift_ = 0;
+    while (range >> shift_ >= wanted) ++shift_;
+    count_ = static_cast<std::uint64_t>(range >> shift_) + 1;
     std::vector<std::uint32_t> held(count_);
     for (const Code code : sample) ++held[static_cast<std::size_t>((code - low_) >> shift_)];
-    is_even_ = std::ranges::max(held) <= most_of_even * sample.size() / count_;
+    is_even_ = std::ranges::max(held) <= std::min(most_of_even * sample.size() / count_, most);
     return is_even_;
   }
 

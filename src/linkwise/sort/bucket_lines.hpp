@@ -13,16 +13,27 @@
 
 namespace linkwise {
 
+/// A cache line of codes, and the values that follow them.
+template <typename Code, typename Value>
+struct alignas(cache_line) BucketLine {
+  static constexpr std::uint64_t length = cache_line / sizeof(Code);  // records
+
+  Code codes[length];
+  alignas(cache_line) Value values[length];
+};
+template <typename Code>
+struct alignas(cache_line) BucketLine<Code, NoValue> {
+  static constexpr std::uint64_t length = cache_line / sizeof(Code);
+
+  Code codes[length];
+};
+
 /// Codes for a bucket, and the values that follow them, are collected in a line that is aligned like the codes'
 /// destination. A full line is written with non-temporal stores, so that the destination need not be read first.
 template <typename Code, typename Value>
 class BucketLines {
  public:
-  static constexpr std::uint64_t length = cache_line / sizeof(Code);  // records
-  struct alignas(cache_line) Line {
-    Code codes[length];
-    alignas(cache_line) Value values[has_value<Value> ? length : 1];
-  };
+  using Line = BucketLine<Code, Value>;
 
   /// `next`: the position in `to` of each bucket's next record. Its arrays need only be aligned to whole elements.
   BucketLines(HostRecords<Code, Value> to, std::vector<std::uint64_t> next)
@@ -56,6 +67,8 @@ class BucketLines {
   }
 
  private:
+  static constexpr std::uint64_t length = Line::length;
+
   // Writes what the bucket's line holds, until `end`, to the line at `position`.
   void write(std::uint32_t bucket, std::uint64_t position, std::uint64_t end) const {
     const Line& line = lines_[bucket];

@@ -18,7 +18,7 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t bucket_records = 1 << 15;  // wanted in a bucket, within limits on the number of buckets
-constexpr std::uint64_t buckets_of_core = 16;
+constexpr std::uint64_t buckets_of_core = 16, most_buckets = 1 << 11;
 constexpr std::uint64_t sample_share = 64;  // one in so many records is sampled
 constexpr std::uint64_t most_samples = 1 << 14;
 constexpr std::uint64_t block = 1024;           // records that are encoded at once, in the L1 cache
@@ -119,11 +119,8 @@ class Source {
   bool descending_;
 };
 
-// Whether buckets of which the largest has that many records balance the work, so that all cores would finish at about
-// the same time.
-bool is_shared_out(std::uint64_t largest, std::uint64_t count) {
-  return largest <= count / (4 * static_cast<std::uint64_t>(team()));
-}
+// The most records of a bucket with which all cores still finish at about the same time.
+std::uint64_t most_in_bucket(std::uint64_t count) { return count / (4 * static_cast<std::uint64_t>(team())); }
 
 std::uint64_t largest_of(const std::vector<std::uint64_t>& begins) {
   std::uint64_t largest = 0;
@@ -131,13 +128,13 @@ std::uint64_t largest_of(const std::vector<std::uint64_t>& begins) {
   return largest;
 }
 
-// Whether the buckets of a sample, which are a little more uneven than all records', balance the work.
+// Whether too much of a sample, whose buckets are a little more uneven than all records', lies in one bucket.
 template <typename Code>
-bool is_shared_out(const std::vector<Code>& sample, const BucketDigits<Code>& digits) {
+bool is_skewed(const std::vector<Code>& sample, const BucketDigits<Code>& digits) {
   std::vector<std::uint32_t> buckets(sample.size()), held(digits.count());
   digits.find(sample.data(), buckets.data(), sample.size());
   for (const std::uint32_t bucket : buckets) ++held[bucket];
-  return is_shared_out(std::ranges::max(held) / 2, sample.size());
+  return std::ranges::max(held) / 2 > most_in_bucket(sample.size());
 }
 
 // Computes where each bucket begins and, if the buckets balance the work, scatters the records. Returns whether it did.
@@ -147,10 +144,12 @@ bool scatter_records(const Source<Code, Value>& source, HostRecords<Code, Value>
   const std::vector<Code> sample = source.sample();
   if (sample.empty()) return false;
   const std::uint64_t least_buckets = buckets_of_core * static_cast<std::uint64_t>(team());
-  const std::uint64_t most_buckets =
-      std::max(least_buckets, lines_bytes / sizeof(typename BucketLines<Code, Value>::Line));
-  const BucketDigits<Code> digits(sample, std::clamp(count / bucket_records, least_buckets, most_buckets));
-  if (!is_shared_out(sample, digits)) return false;
+  const std::uint64_t most_lines = lines_bytes / sizeof(typename BucketLines<Code, Value>::Line);
+  const std::uint64_t wanted =
+      std::clamp(count / bucket_records, least_buckets, std::max(least_buckets, std::min(most_buckets, most_lines)));
+  const BucketDigits<Code> digits(sample, wanted, most_in_bucket(sample.size()) * 2 / 3);
+  if (is_skewed(sample, digits)) return false;
+  const std::uint64_t most = most_in_bucket(count);
   std::vector<std::vector<std::uint64_t>> of_thread(static_cast<std::size_t>(team()));
   std::uint64_t hashes = 0;
   bool goes_on = false;
@@ -174,7 +173,7 @@ bool scatter_records(const Source<Code, Value>& source, HostRecords<Code, Value>
         for (std::uint64_t u = 0; u < threads; ++u) sum += std::exchange(of_thread[u][b], sum);
       }
       begins.push_back(sum);
-      goes_on = is_shared_out(largest_of(begins), count);
+      goes_on = largest_of(begins) <= most;
     }
     if (goes_on) {
       BucketLines<Code, Value> lines(to, std::move(of_thread[t]));

@@ -3,8 +3,7 @@
 //
 // One pass over the keys counts them, another scatters their codes; a bucket then fits into a core's cache. The
 // buckets are chosen from a sample, which leaves out digits that all keys share, as do Axtmann et al. (IPS2Ra, 2020)
-// and Obeya et al. (SPAA'19): the sample's range is cut into cells; cells with many keys are cut into buckets, and
-// neighbouring cells with few keys share one.
+// and Obeya et al. (SPAA'19); see bucket_digits.hpp.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ class RecordBuckets {
   };
   /// Scatters the codes of the input's keys, and its values or row numbers, into `to`, which is as large. Returns
   /// nothing and leaves `to` unchanged if keys are narrower than 4 bytes, not aligned or too few, or if a few cores
-  /// would have most of the work. Stable.
+  /// would have most of the work. Stable. The input must not change meanwhile.
   static std::optional<RecordBuckets> scatter(const HostColumns& input, RawRecords to, Wanted wanted);
 
   /// Where each bucket begins, and where the last one ends.

@@ -26,7 +26,7 @@ class CpuSort {
         options_(options),
         algorithm_(algorithm),
         type_{key_width(input.key_type), input.value_width},
-        // The output's arrays serve as one of the two buffers, where they exist and have the right width.
+        // What is sorted lies in the output's arrays, where they exist and have the right width.
         own_keys_(keys_fit() ? 0 : input.count * type_.key_bytes()),
         own_values_(output.values != nullptr ? 0 : input.count * type_.value_bytes()) {}
 
