@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -73,7 +75,7 @@ def test_it_is_the_order_of_the_passes(dtype: str, kind: str, descending: bool) 
 def test_any_number_of_keys(dtype: str, count: int) -> None:
     values = spread_out("all bits", dtype, count)
     found = sorted_in_buckets(values)
-    if count >= 65_536:  # fewer have too few for each of many cores
+    if count >= (4097 if len(os.sched_getaffinity(0)) <= 4 else 65_536):  # fewer are too few for many cores
         assert found is not None
     if found is not None:
         assert_same_bits(found, in_order(values))

@@ -21,6 +21,7 @@ AC922, H100 = "ibm-ac922", "dgx-h100"
 _CHUNK_BYTES = {AC922: 12 * 10**9, H100: 32 * 10**9}  # of tuples that a GPU sorts at once (§4.2, §4.3)
 _BEST = {AC922: 2, H100: 8}  # GPUs of ours (§4.4)
 _RUI = {AC922: {PAIRWISE: 2, HYBRID_RADIX: 4}, H100: {PAIRWISE: 4, HYBRID_RADIX: 8}}  # of theirs (§4.2)
+_LARGEST_OF_FIG14 = 16  # billions
 _MAIN_MEMORY = "its host's memory holds no more"
 _HOST_RATES = "the host's rates of copying and merging are from this"
 
@@ -68,9 +69,6 @@ def _breakdown(lab: Lab, name: str, billions: float, stated: dict[tuple[Way, int
 def _fig13(lab: Lab) -> list[Row]:
     radix = {(RADIX, 1): None, (RADIX, 2): 0.80 * 2.89, (RADIX, 4): 0.83 * 3.46}  # 20 % and 17 % faster than by merging
     return _breakdown(lab, AC922, 1.5, {(MERGE, 1): 5.89, (MERGE, 2): 2.89, (MERGE, 4): 3.46, **radix})
-
-
-_LARGEST_OF_FIG14 = 16  # billions
 
 
 def _fig14(lab: Lab) -> list[Row]:
