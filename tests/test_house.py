@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import linkwise
@@ -76,6 +78,25 @@ def test_what_loads_when() -> None:
     assert "pyarrow" in loaded("import linkwise, pyarrow as pa; linkwise.sort(pa.array([2, 1]), strategy='cpu')")
 
 
+def test_files_of_numbers_and_strings_load_none_of_pyarrows_functions(tmp_path: Path) -> None:
+    """Loading them takes longer than a small file takes, and all cores would wait for it."""
+    rows = 20_000
+    columns = {"k": KEYS.repeat(rows // len(KEYS)), "s": [f"city {at % 97}" for at in range(rows)]}
+    table = pa.table(columns | {"b": np.arange(rows) % 3 == 0, "n": pa.array([None, 1.5] * (rows // 2))})
+    pq.write_table(table, tmp_path / "in.parquet")
+    pq.write_table(table.slice(0, 50).rename_columns(["k", "t", "c", "m"]), tmp_path / "right.parquet")
+    sides, out = [str(tmp_path / name) for name in ("in.parquet", "right.parquet")], str(tmp_path / "out.parquet")
+    commands = [["sort", sides[0], "-k", by] for by in ("k", "s", "b")] + [["join", *sides, "--on", "k"]]
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "linkwise", *command, "-o", out],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        names = set(re.findall(r"\| +(\S+)$", done.stderr, re.MULTILINE))
+        assert "pyarrow.parquet" in names
+        assert not {"pyarrow.compute", "pyarrow.dataset", "pyarrow.acero"} & names, command
+
+
 @pytest.mark.parametrize("name", TAKE_THEM)
 def test_signatures_and_help_show_every_option(name: str) -> None:
     function = getattr(linkwise, name)
@@ -105,6 +126,8 @@ def test_editors_know_the_options(tmp_path: Path) -> None:
     program.write_text(
         """
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import linkwise
 
 keys = np.zeros(3, np.uint32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ def _end(*_: object) -> NoReturn:
 
 def main() -> None:
     """Run the command line."""
+    gc.disable()  # until all is imported, nothing can be freed
     # Have Arrow's allocator keep freed memory for a while: otherwise it is mapped and zeroed again for the next rows.
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
     if sys.argv[1:2] in (["sort"], ["join"]):  # they need no linear algebra, for which NumPy would start threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -172,6 +173,8 @@ def _run() -> None:
     warnings.simplefilter("ignore", NominalMachineWarning)
     try:
         command: Any = typer.main.get_command(commands_for(sys.argv[1:]))
+        gc.freeze()  # what was imported stays, and need not be looked at again
+        gc.enable()
         _add_verbose(command)
         _name_variables(command, "LINKWISE")
         code = command(standalone_mode=False)

@@ -77,8 +77,8 @@ def array_of_column(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
     storage = _storage_of(kind)
     assert storage is not None
     if pa.types.is_boolean(kind):
-        column = column.cast(storage)
-    elif storage != kind:
+        return plain_array(column.to_numpy()).view(np.uint8)
+    if storage != kind:
         column = pa.chunked_array([chunk.view(storage) for chunk in column.chunks], type=storage)
     if column.num_chunks == 1:
         return plain_array(column.chunk(0).to_numpy(zero_copy_only=True))
@@ -94,6 +94,7 @@ def arrow_of_numbers(values: npt.NDArray[np.generic]) -> pa.Array:
 def column_of_array(keys: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
     """A column of that type, for which ``is_number`` holds, with these values."""
     if pa.types.is_boolean(kind):
-        return arrow_of_numbers(keys).cast(kind)
+        bits = pa.py_buffer(np.packbits(keys.view(np.uint8), bitorder="little"))
+        return pa.Array.from_buffers(kind, len(keys), [None, bits], null_count=0)
     storage = arrow_of_numbers(keys)
     return storage if storage.type == kind else storage.view(kind)

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
+from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.columns.gather_pyarrow import bytes_of
 
@@ -72,6 +73,14 @@ def _bits(kind: pa.DataType, sample: pa.Array) -> float:
     return 32 + 8 * bytes_of(sample) / max(len(sample), 1)
 
 
+def _distinct_values(sample: pa.Array) -> int:
+    """How many different values there are; nulls are none."""
+    hashes = np.zeros(len(sample), np.uint64)
+    if _core.hash_rows([sample], hashes):  # without loading PyArrow's functions, for which all cores would wait
+        return len(np.unique(hashes)) - bool(sample.null_count)
+    return len(sample.drop_null().unique())
+
+
 def pays(column: pa.ChunkedArray) -> bool:
     """Whether a dictionary makes a column smaller, as far as a sample tells."""
     kind, rows = column.type, len(column)
@@ -84,17 +93,15 @@ def pays(column: pa.ChunkedArray) -> bool:
     step = rows / _SAMPLED_SLICES
     size = min(_SAMPLED_ROWS, int(step))
     slices = [column.slice(int(at * step), size) for at in range(_SAMPLED_SLICES)]
-    sample = pa.concat_arrays([chunk for each in slices for chunk in each.chunks]).drop_null()
-    if not len(sample):
+    sample = pa.concat_arrays([chunk for each in slices for chunk in each.chunks])
+    values = len(sample) - sample.null_count
+    if not values:
         return True
-    if pa.types.is_float16(kind) or str(kind).startswith(("decimal32", "decimal64")):
-        # PyArrow, or an older version of it, does not find distinct values of these types.
-        sample = sample.view({16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[kind.bit_width])
-    repeated = len(sample) - len(sample.unique())
+    repeated = values - _distinct_values(sample)
     if not repeated:
         return False
     # s draws from n equally likely values repeat about s²/2n; skewed ones repeat more, and have a smaller dictionary.
-    distinct = max(len(sample) ** 2 / (2 * repeated), len(sample) - repeated)
+    distinct = max(values**2 / (2 * repeated), values - repeated)
     bits = _bits(kind, sample)
     with_dictionary = rows * np.ceil(np.log2(max(distinct, 2))) + distinct * bits
     return bool(distinct * bits < 8 * _LARGEST_DICTIONARY and with_dictionary < _GAIN * rows * bits)

@@ -17,6 +17,7 @@ from linkwise._core import UsageError
 from linkwise._typing import Rows
 from linkwise.columns.decode import decoded
 from linkwise.columns.gather import in_one_array
+from linkwise.columns.key_types import array_of_column, column_of_array, is_number
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.key_bits import base_of, bits_of, is_one_word, without_nulls
@@ -72,6 +73,9 @@ class SharedTable:
         can_tell = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date32(kind)
         if len(self._keys.pairs) > 1 or not can_tell or column.null_count == len(column):
             return None
+        if is_number(kind) and not column.null_count:  # without loading PyArrow's functions
+            values = array_of_column(column)
+            return tuple(column_of_array(np.array([values.min(), values.max()]), kind).to_pylist())
         least, greatest = pc.min_max(column).values()
         try:
             return least.as_py(), greatest.as_py()

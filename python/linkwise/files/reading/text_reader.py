@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from linkwise._core import Error, UsageError
@@ -21,6 +20,7 @@ from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, LineReade
 
 _LONGEST_TOLD = 300  # characters of PyArrow's message
 _MOST_DIGITS = 38  # of a decimal of 128 bits
+_INTEGER = re.compile(r"\s*[+-]?0*(\d+)\s*", re.ASCII)
 
 
 class TextReader(LineReader):
@@ -81,9 +81,8 @@ class TextReader(LineReader):
         batch = self._open_whole(beginning, self._types | as_text, floats).read_next_batch()
         found = {}
         for name, column in zip(floats, batch.columns, strict=True):
-            digits = pc.replace_substring_regex(column.drop_null(), r"^\s*[+-]?0*(\d+)\s*$", r"\1")
-            if len(digits) and pc.all(pc.match_substring_regex(digits, r"^\d+$")).as_py():
-                most = pc.max(pc.utf8_length(digits)).as_py()
+            most = _most_digits(column)
+            if most is not None:
                 found[name] = pa.decimal128(_MOST_DIGITS, 0) if most <= _MOST_DIGITS else pa.string()
                 warn_caller(
                     f"{self.path}: column {name!r} has integers of more than 64 bits, which are read as {found[name]}; "
@@ -146,3 +145,16 @@ class TextReader(LineReader):
             column_types=types, null_values=[self._null_string], strings_can_be_null=True,
             quoted_strings_can_be_null=False, include_columns=columns or [],
         )  # fmt: skip
+
+
+def _most_digits(texts: Any) -> int | None:
+    """The most digits that a text has, all of which are integers; ``None`` if there are none, or others as well."""
+    most = None
+    for text in texts:
+        if not text.is_valid:
+            continue
+        found = _INTEGER.fullmatch(text.as_py())
+        if found is None:
+            return None
+        most = max(most or 0, len(found[1]))
+    return most
