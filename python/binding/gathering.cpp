@@ -12,6 +12,7 @@
 #include "linkwise/plan/gather_planner.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
 #include "linkwise/primitives/host/gather_rows.hpp"
+#include "linkwise/primitives/host/packed_rows.hpp"
 #include "linkwise/primitives/host/row_hash.hpp"
 #include "linkwise/transfer/column_gather.hpp"
 #include "rows.hpp"
@@ -81,13 +82,17 @@ bool mix_into_hashes(const nb::list& chunks, const Hashes& hashes) {
   return true;
 }
 
+std::vector<std::unique_ptr<OwnedColumn>> owned_columns(const nb::list& columns, OwnedColumn::For who) {
+  std::vector<std::unique_ptr<OwnedColumn>> owned;
+  for (const nb::handle chunks : columns)
+    owned.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(chunks), who));
+  return owned;
+}
+
 // Columns, each a list of Arrow arrays. Their chunks are inspected once, however often rows are gathered.
 class OwnedColumns {
  public:
-  explicit OwnedColumns(const nb::list& columns) {
-    for (const nb::handle chunks : columns)
-      owned_.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(chunks), OwnedColumn::For::cores));
-  }
+  explicit OwnedColumns(const nb::list& columns) : owned_(owned_columns(columns, OwnedColumn::For::cores)) {}
   OwnedColumns(const OwnedColumns&) = delete;
   OwnedColumns& operator=(const OwnedColumns&) = delete;
 
@@ -132,6 +137,58 @@ class OwnedColumns {
   std::vector<std::unique_ptr<OwnedColumn>> owned_;
 };
 
+std::vector<ChunkedColumn> known_columns(const std::vector<std::unique_ptr<OwnedColumn>>& owned) {
+  std::vector<ChunkedColumn> known;
+  for (const auto& column : owned) {
+    if (!column->column()) throw UsageError("a column is empty, or of a type that is not gathered");
+    known.push_back(*column->column());
+  }
+  return known;
+}
+
+// The records of all rows, as bytes; see PackedLayout for the widths.
+nb::object pack_columns(std::vector<int> widths, const nb::list& columns) {
+  const PackedLayout layout(std::move(widths));
+  const std::vector<std::unique_ptr<OwnedColumn>> owned = owned_columns(columns, OwnedColumn::For::cores);
+  const std::vector<ChunkedColumn> known = known_columns(owned);
+  const std::uint64_t bytes = known.empty() ? 0 : known.front().count() * layout.bytes();
+  std::optional<HugePageBuffer> records;
+  {
+    const nb::gil_scoped_release release;
+    pack_rows(layout, known, records.emplace(bytes).data());
+  }
+  return bytes_of(std::move(records), bytes);
+}
+
+// Columns packed into records, which are chunks of one Arrow column of fixed width.
+class OwnedRecords {
+ public:
+  OwnedRecords(std::vector<int> widths, const nb::list& records)
+      : layout_(std::move(widths)), records_(records, OwnedColumn::For::cores) {
+    if (!records_.column()) throw UsageError("there are no records");
+  }
+  OwnedRecords(const OwnedRecords&) = delete;
+  OwnedRecords& operator=(const OwnedRecords&) = delete;
+
+  // What gather_column returns for each column. Can be called by any thread.
+  [[nodiscard]] std::vector<nb::object> gather(const Words& rows, const std::vector<bool>& may_have_nulls) const {
+    std::vector<GatheredColumn> gathered;
+    {
+      const nb::gil_scoped_release release;
+      gathered = gather_packed_rows(layout_, *records_.column(), may_have_nulls, rows.data(),
+                                    static_cast<int>(rows.itemsize()), rows.size());
+    }
+    std::vector<nb::object> results;
+    for (GatheredColumn& column : gathered)
+      results.push_back(parts_of(std::move(column), ChunkedColumn::Layout::fixed));
+    return results;
+  }
+
+ private:
+  const PackedLayout layout_;
+  const OwnedColumn records_;
+};
+
 // Whether GPUs can gather columns of an Arrow type, an object with __arrow_c_schema__.
 bool type_gathers_on_gpus(const nb::object& type) {
   const auto capsule = type.attr("__arrow_c_schema__")();
@@ -143,15 +200,10 @@ bool type_gathers_on_gpus(const nb::object& type) {
 
 nb::object gather_columns_on_gpus(Runtime& runtime, const std::vector<int>& gpus, const nb::list& columns,
                                   const Words& rows) {
-  std::vector<std::unique_ptr<OwnedColumn>> owned;
-  std::vector<ChunkedColumn> known;
-  for (const nb::handle chunks : columns) {
-    owned.push_back(std::make_unique<OwnedColumn>(nb::cast<nb::list>(chunks)));
-    const std::optional<ChunkedColumn>& column = owned.back()->column();
-    if (!column) throw UsageError("a column is empty, or of a type that is not gathered");
-    known.push_back(*column);
-    if (known.back().count() != known.front().count()) throw UsageError("the columns differ in length");
-  }
+  const std::vector<std::unique_ptr<OwnedColumn>> owned = owned_columns(columns, OwnedColumn::For::gpus);
+  const std::vector<ChunkedColumn> known = known_columns(owned);
+  for (const ChunkedColumn& column : known)
+    if (column.count() != known.front().count()) throw UsageError("the columns differ in length");
   if (gpus.empty()) throw UsageError("gpus is empty; name at least one GPU");
   for (const int gpu : gpus)
     if (gpu < 0 || gpu >= runtime.machine().num_gpus()) throw UsageError("there is no GPU " + std::to_string(gpu));
@@ -205,6 +257,15 @@ void bind_gathering(nb::module_& m) {
       .def("sum_of_hashes", &OwnedColumns::sum_of_hashes,
            "The sum modulo 2**64 of the hashes of all rows, as hash_rows makes them of one column after the other; "
            "None if gather_column returns None for one. Releases the GIL.");
+  m.def("pack_rows", &pack_columns, nb::arg("widths"), nb::arg("columns"),
+        "The rows of columns, each a list of Arrow arrays, as records of bytes: a bit for each column, set where there "
+        "is no null, then the values. Widths are bytes, or 0 for bools. Releases the GIL.");
+  nb::class_<OwnedRecords>(m, "PackedRows")
+      .def(nb::init<std::vector<int>, const nb::list&>(), nb::arg("widths"), nb::arg("records"),
+           "Records that pack_rows made, as Arrow arrays of fixed-size binaries.")
+      .def("gather", &OwnedRecords::gather, nb::arg("rows"), nb::arg("may_have_nulls"),
+           "What gather_column returns for each column; may_have_nulls says which columns' nulls are looked for. Can "
+           "be called by any thread. Releases the GIL.");
   m.def("gathers_on_gpus", &type_gathers_on_gpus, nb::arg("type"),
         "Whether GPUs can gather columns of an Arrow type; others are gathered on the CPU.");
   m.def("gather_columns_on_gpus", &gather_columns_on_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),

@@ -26,7 +26,7 @@ _WORTH_THE_GPUS = 1 << 20  # rows; the cores gather fewer in less time than plan
 def _gather(column: pa.ChunkedArray, rows: Rows | None) -> list[pa.Array] | None:
     """Rows of a column, or all, in as few pieces as offsets allow; ``None`` for types that the core lacks."""
     try:
-        gathered = _core.gather_column(_filled(column), rows)
+        gathered = _core.gather_column(filled_chunks(column), rows)
     except OverflowError:
         if rows is None or len(rows) <= 1:
             return None
@@ -34,14 +34,15 @@ def _gather(column: pa.ChunkedArray, rows: Rows | None) -> list[pa.Array] | None
         return (_gather(column, rows[:half]) or []) + (_gather(column, rows[half:]) or [])
     if gathered is None:
         return None
-    return [_array_of(cast(tuple[Any, ...], gathered), column.type, len(column) if rows is None else len(rows))]
+    return [array_of(cast(tuple[Any, ...], gathered), column.type, len(column) if rows is None else len(rows))]
 
 
-def _filled(column: pa.ChunkedArray) -> list[pa.Array]:
+def filled_chunks(column: pa.ChunkedArray) -> list[pa.Array]:
+    """The chunks that have rows."""
     return [chunk for chunk in column.chunks if len(chunk)]
 
 
-def _array_of(gathered: tuple[Any, ...], kind: pa.DataType, count: int) -> pa.Array:
+def array_of(gathered: tuple[Any, ...], kind: pa.DataType, count: int) -> pa.Array:
     """An Arrow array from the null count and the buffers that the core has made."""
     nulls, *buffers = gathered
     storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
@@ -78,10 +79,10 @@ def gather_columns_on_gpus(
     """
     if not columns or not len(rows):
         return [pa.chunked_array([], type=column.type) for column in columns]
-    chunks = [_filled(column) for column in columns]
+    chunks = [filled_chunks(column) for column in columns]
     gathered = cast(list[tuple[Any, ...]], _core.gather_columns_on_gpus(runtime, gpus, chunks, rows))
     return [
-        pa.chunked_array([_array_of(parts, column.type, len(rows))], type=column.type)
+        pa.chunked_array([array_of(parts, column.type, len(rows))], type=column.type)
         for column, parts in zip(columns, gathered, strict=True)
     ]
 
@@ -110,7 +111,7 @@ def gather_on_gpus_if_faster(
     chosen = [columns[at] for at in wanted]
     with open_session(execution.machine) as runtime:
         gpus, limit = gpus_of(runtime.machine, execution.gpus), memory_limit_of(execution, runtime.machine)
-        chunks = [_filled(column) for column in chosen]
+        chunks = [filled_chunks(column) for column in chosen]
         on_gpus, on_cores = _core.price_of_gather(runtime.machine, gpus, limit, chunks, rows)
         if on_gpus >= on_cores or not runtime.peers_can_read(gpus):
             return {}
@@ -171,7 +172,7 @@ def _gather_at_once(
 
 
 def _known(columns: Sequence[pa.ChunkedArray]) -> _core.Columns:
-    return _core.Columns([_filled(column) for column in columns])
+    return _core.Columns([filled_chunks(column) for column in columns])
 
 
 def _known_rows(
@@ -180,7 +181,7 @@ def _known_rows(
     """The gathered columns; ``None`` for types that the core does not support, or if rows take several chunks."""
     found = cast(list[tuple[Any, ...] | None], known.gather(list(rows)))
     return [
-        None if parts is None else pa.chunked_array([_array_of(parts, column.type, len(of_column))])
+        None if parts is None else pa.chunked_array([array_of(parts, column.type, len(of_column))])
         for column, of_column, parts in zip(columns, rows, found, strict=True)
     ]
 
@@ -203,7 +204,7 @@ class ColumnsToGather:
 
 def _to_gather_often(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column prepared for many gathers: in one piece if only PyArrow supports its type."""
-    is_known = not len(column) or _core.gather_column(_filled(column), np.empty(0, np.uint32)) is not None
+    is_known = not len(column) or _core.gather_column(filled_chunks(column), np.empty(0, np.uint32)) is not None
     return column if is_known else in_one_piece(column)
 
 

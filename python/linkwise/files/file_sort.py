@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -16,9 +17,10 @@ from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.inside import outer_columns
 from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_array, times_of_keys
+from linkwise.columns.packed_rows import PackedColumns
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import Selection, SortKey
-from linkwise.files.reading.reader import Reader, not_looked_at, unused_name
+from linkwise.files.reading.reader import Reader, unused_name
 from linkwise.files.spilling.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
 from linkwise.files.writing.writer import TableWriter
 from linkwise.interop.containers import ONE_COLUMN, Contents
@@ -29,6 +31,9 @@ from linkwise.sorting.report import SortReport, Steps
 from linkwise.sorting.tables import is_in_order, order_of_table, sort_table, sorted_table, table_in_order
 
 Batch = TypeVar("Batch")
+WORTH_PACKING = 32 << 20
+"""Bytes of a table from which its rows are packed; smaller ones mostly stay in the caches."""
+
 _FIRST_LOOK = 1 << 12  # rows of a part that are checked for order when it is read
 _KEY_BYTES = 12  # per row, with its number
 _KEYS_AT_ONCE = 1 << 20  # rows whose candidates are selected at once, in cache
@@ -51,14 +56,14 @@ class FileSort:
         if self._fetches_few():
             return self._fetch_few(writer)
         start_beside(self._execution, _KEY_BYTES * (self._reader.rows or 0))
-        checked = _CheckedRows(self._keys) if self._execution.verify and self._selection.is_everything else None
-        read = read_within([self._reader], self._memory, not_looked_at if checked is None else checked.see)
+        parts = _Parts(self._keys, self._execution, self._reader.size or 0, self._selection)
+        read = read_within([self._reader], self._memory, parts.read)
         if read.everything is None:
             return self._in_batches(read.batches[0], writer.write)
         contents = read.everything[0]
         self._steps.begin("")
         if isinstance(contents, pa.Table):
-            self._write_table(contents, writer, checked)
+            self._write_table(contents, writer, parts)
         else:
             result = self._sort(contents, self._selection)
             self._steps.begin("write")
@@ -66,25 +71,31 @@ class FileSort:
         self._steps.begin("")
         return self._reports[0].after(self._steps)
 
-    def _write_table(self, table: pa.Table, writer: TableWriter, checked: _CheckedRows | None) -> None:
+    def _write_table(self, table: pa.Table, writer: TableWriter, parts: _Parts) -> None:
         """Sort a table and write it; each core gathers and encodes a part at a time."""
-        in_order = table_in_order(table, self._keys, self._execution) if self._selection.is_everything else None
-        if in_order is not None:
-            checked = None
-        else:
+        in_order = None
+        if self._selection.is_everything and parts.packed is None:
+            in_order = table_in_order(table, self._keys, self._execution)
+        is_checked = parts.are_checked and in_order is None
+        if in_order is None:
             in_order = sorted_table(table, self._keys, self._execution, self._selection)
         self._reports.append(in_order.report)
-        if checked is not None:
+        if is_checked:
             self._steps.begin("verify")
-            checked.see_the_rest()
+            parts.see_the_rest()
         self._steps.begin("rows")
-        in_order.prepare_parts(self._execution)
+        in_order.prepare_parts(self._execution, parts.packed)
         self._steps.begin("write")
-        part = in_order.part if checked is None else lambda first, count: checked.after.add(in_order.part(first, count))
+        part = in_order.part
+        if is_checked:
+
+            def part(first: int, count: int) -> pa.Table:
+                return parts.after.add(in_order.part(first, count))
+
         writer.write_parts(len(in_order), in_order.row_bytes, part)
         writer.flush()
-        if checked is not None:
-            check_same_rows(checked.before, checked.after)
+        if is_checked:
+            check_same_rows(parts.before, parts.after)
 
     def _fetches_few(self) -> bool:
         """Whether to read only the keys first, and then fetch the selected rows."""
@@ -202,25 +213,45 @@ class FileSort:
         return best
 
 
-class _CheckedRows:
-    """Checksums of the rows as they are read and as they are written."""
+class _Parts:
+    """What is done with each part of a table that is read whole: its rows are added to a checksum, and packed."""
 
-    def __init__(self, keys: list[SortKey]) -> None:
-        self._keys = keys
-        self._in_order: list[pa.Table] = []
+    def __init__(self, keys: list[SortKey], execution: ExecutionOptions, size: int, selection: Selection) -> None:
+        self._keys, self._execution, self._size = keys, execution, size
+        self._all_come_out = selection.is_everything
+        self.are_checked = bool(execution.verify) and selection.is_everything
+        self.packed: PackedColumns | None = None
+        """How all parts are packed, if they are."""
         self.before, self.after = RowChecksum(), RowChecksum()
+        """Checksums of the rows as they are read and as they are written."""
+        self._in_order: list[pa.Table] = []
+        self._first = threading.Lock()
+        self._is_decided = False
 
-    def see(self, part: Contents) -> None:
-        """Add a part that was read; defer it if it looks sorted, as a table in order is not checked."""
-        if not isinstance(part, pa.Table):
-            return
-        if is_in_order(part.slice(0, _FIRST_LOOK), self._keys):
+    def read(self, part: Contents) -> Contents:
+        """What is kept of a part; if it looks sorted, its checksum waits, as a table in order is not checked."""
+        if not isinstance(part, pa.Table) or not self._all_come_out:
+            return part
+        in_order = is_in_order(part.slice(0, _FIRST_LOOK), self._keys)
+        with self._first:
+            if not self._is_decided:
+                self._is_decided = True
+                self.packed = None if in_order else self._to_pack(part.schema)
+        if in_order and self.packed is None:
             self._in_order.append(part)
-        else:
+        elif self.are_checked:
             self.before.add(part)
+        return part if self.packed is None else self.packed.pack(part)
+
+    def _to_pack(self, schema: pa.Schema) -> PackedColumns | None:
+        """How to pack the rows, if the cores gather so many in random order that it pays."""
+        if self._size < WORTH_PACKING or not (self._execution.says_nothing or self._execution.on_cores):
+            return None
+        packed = PackedColumns(schema, outer_columns([key.column for key in self._keys], schema.names))
+        return packed if packed.pays else None
 
     def see_the_rest(self) -> None:
-        """Add the deferred parts."""
+        """Add the parts that waited to the checksum."""
         for part in self._in_order:
             self.before.add_on_all_cores(part)
         self._in_order = []

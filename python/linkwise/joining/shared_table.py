@@ -75,7 +75,8 @@ class SharedTable:
             return None
         if is_number(kind) and not column.null_count:  # without loading PyArrow's functions
             values = array_of_column(column)
-            return tuple(column_of_array(np.array([values.min(), values.max()]), kind).to_pylist())
+            least, greatest = column_of_array(np.array([np.min(values), np.max(values)]), kind).to_pylist()
+            return least, greatest
         least, greatest = pc.min_max(column).values()
         try:
             return least.as_py(), greatest.as_py()

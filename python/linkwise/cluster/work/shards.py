@@ -73,11 +73,8 @@ class ShardReader(Reader):
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
-        tables = [self.schema.empty_table()]
-        for group in self._groups(self._at_once):
-            tables.append(self._fetched(group))
-            seen(tables[-1])
-        return pa.concat_tables(tables)
+        tables = [seen(self._fetched(group)) for group in self._groups(self._at_once)]
+        return pa.concat_tables(tables) if tables else seen(self.schema.empty_table())
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""

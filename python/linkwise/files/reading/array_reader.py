@@ -39,8 +39,8 @@ class ArrayReader(Reader):
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
-        seen(self.array)
-        return self.array
+        contents: Contents = seen(self.array)
+        return contents
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""
@@ -91,9 +91,8 @@ class SeveralArrays(Reader):
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
         arrays = [reader.array for reader in self._readers]
-        whole = np.concatenate(arrays, dtype=arrays[0].dtype)  # keeps the byte order
-        seen(whole)
-        return whole
+        contents: Contents = seen(np.concatenate(arrays, dtype=arrays[0].dtype))  # keeps the byte order
+        return contents
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""

@@ -67,16 +67,15 @@ class ArrowReader(TableReader):
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
 
-        def kept(batch: pa.RecordBatch) -> pa.RecordBatch:
-            wanted = self._kept(_validated(batch))
-            seen(pa.Table.from_batches([wanted], self.schema))
-            return wanted
+        def kept(batch: pa.RecordBatch) -> pa.Table:
+            return seen(pa.Table.from_batches([self._kept(_validated(batch))], self.schema))
 
         with (
             one_clear_line("read", self.path),
             ThreadPoolExecutor(os.cpu_count(), initializer=_core.work_alone) as pool,
         ):
-            return pa.Table.from_batches(list(pool.map(kept, self._batches())), self.schema)
+            tables = list(pool.map(kept, self._batches()))
+            return pa.concat_tables(tables) if tables else seen(self.schema.empty_table())
 
     def check_unchanged(self) -> None:
         """See ``Reader``."""

@@ -191,9 +191,8 @@ class ConformedReader(Reader):
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
-        table = self._conformed(self._inner.everything())
-        seen(table)
-        return table
+        contents: Contents = seen(self._conformed(self._inner.everything()))
+        return contents
 
     def record_batches(self, most_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
         """See ``TableReader``."""

@@ -167,8 +167,7 @@ class ParquetReader(TableReader):
         """See ``Reader``."""
 
         def kept(table: pa.Table) -> pa.Table:
-            wanted: pa.Table = self._kept(table)
-            seen(wanted)
+            wanted: pa.Table = seen(self._kept(table))
             return wanted
 
         with one_clear_line("read", self.path):

@@ -23,12 +23,16 @@ from linkwise.interop.containers import Contents
 NumbersOf = Callable[[Rows], Rows]
 """Maps row numbers within a part to row numbers in the whole, for ``Reader.fetch``."""
 
-Seen = Callable[[Any], object]
-"""Called with each part of the contents on the thread that decoded it, while it is in that core's caches."""
+Seen = Callable[[Any], Any]
+"""Called with each part of the contents on the thread that decoded it, while it is in that core's caches.
+
+It returns what is kept of the part.
+"""
 
 
-def not_looked_at(_: Contents) -> None:
-    """Ignore parts."""
+def not_looked_at(part: Contents) -> Contents:
+    """Keep the part as it is."""
+    return part
 
 
 _FEW = 16  # if at most one row in so many is wanted, keys are read first and rows are fetched
@@ -82,7 +86,7 @@ class Reader(ABC):
 
     @abstractmethod
     def everything(self, seen: Seen = not_looked_at) -> Contents:
-        """Read everything at once, and pass each part to ``seen`` once. A single array is mapped, not loaded."""
+        """Read everything at once: what ``seen`` returns for each part. A single array is mapped, not loaded."""
 
     @abstractmethod
     def batches(self, most_bytes: int) -> Iterator[Contents]:
@@ -282,9 +286,8 @@ class TableReader(Reader):
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
-        table = pa.Table.from_batches(self.record_batches(), self.schema)
-        seen(table)
-        return table
+        contents: Contents = seen(pa.Table.from_batches(self.record_batches(), self.schema))
+        return contents
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""

@@ -66,9 +66,7 @@ def read_within(readers: Sequence[Reader], memory: int, seen: Seen = not_looked_
     first = [list(itertools.islice(of_one, 2)) for of_one in batches]
     if all(len(some) < 2 for some in first):
         everything = [some[0] if some else of.everything() for some, of in zip(first, readers, strict=True)]
-        for table in everything:
-            seen(table)
-        return ReadWithin(everything, [])
+        return ReadWithin([seen(table) for table in everything], [])
     return ReadWithin(None, [itertools.chain(some, rest) for some, rest in zip(first, batches, strict=True)])
 
 

@@ -179,9 +179,9 @@ class SpilledRows(Reader):
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
-        table = pa.concat_tables([self.schema.empty_table(), *in_order(partial(self._run, run) for run in self._runs)])
-        seen(table)
-        return table
+        runs = in_order(partial(self._run, run) for run in self._runs)
+        contents: Contents = seen(pa.concat_tables([self.schema.empty_table(), *runs]))
+        return contents
 
     def _run(self, run: Run) -> pa.Table:
         return pa.concat_tables(self._file.read(run))
