@@ -36,13 +36,15 @@ from linkwise._typing import Array
 from linkwise.bench.results import commit, cores, now
 
 RIGHT = "right.parquet"
+# All programs start as they do where packages were installed as usual: with their bytecode, which the first run writes.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def run(command: list[str]) -> tuple[float, float, int]:
     """Wall-clock seconds, CPU seconds, and peak resident bytes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
     _, status, used = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - began
     if status:
@@ -178,7 +180,9 @@ for _ in sys.stdin:
     def __init__(self, program: str) -> None:
         before, _, work = program.rpartition("; ")
         command = [sys.executable, "-c", before + self._LOOP.format(program=work)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
 
     def run(self) -> tuple[float, float, int]:
         """As ``Fresh.run``."""
@@ -231,6 +235,7 @@ def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: in
     for turn in range(repetitions + 1):  # the first warms up; each is the first as often as the others
         first = turn % len(names)
         for name in names[first:] + names[:first]:
+            out[name].unlink(missing_ok=True)  # the system would free its memory during the run
             told[name].append(programs[name].run())
     for program in programs.values():
         program.end()

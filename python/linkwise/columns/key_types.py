@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import numpy.typing as npt
 
+from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import KeyType, UsageError
 
@@ -82,7 +85,11 @@ def array_of_column(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
         column = pa.chunked_array([chunk.view(storage) for chunk in column.chunks], type=storage)
     if column.num_chunks == 1:
         return plain_array(column.chunk(0).to_numpy(zero_copy_only=True))
-    return plain_array(column.to_numpy())
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    if not chunks:
+        return plain_array(column.to_numpy())
+    _, _, _, values = cast(tuple[Any, ...], _core.gather_column(chunks, None))  # by all cores
+    return cast(npt.NDArray[np.generic], values.view(chunks[0].slice(0, 0).to_numpy(zero_copy_only=True).dtype))
 
 
 def arrow_of_numbers(values: npt.NDArray[np.generic]) -> pa.Array:

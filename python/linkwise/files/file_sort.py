@@ -56,7 +56,8 @@ class FileSort:
         if self._fetches_few():
             return self._fetch_few(writer)
         start_beside(self._execution, _KEY_BYTES * (self._reader.rows or 0))
-        parts = _Parts(self._keys, self._execution, self._reader.size or 0, self._selection)
+        size, all_come_out = self._reader.size or 0, self._selection.is_everything
+        parts = _Parts(self._keys, size, all_come_out=all_come_out, verify=bool(self._execution.verify))
         read = read_within([self._reader], self._memory, parts.read)
         if read.everything is None:
             return self._in_batches(read.batches[0], writer.write)
@@ -216,10 +217,10 @@ class FileSort:
 class _Parts:
     """What is done with each part of a table that is read whole: its rows are added to a checksum, and packed."""
 
-    def __init__(self, keys: list[SortKey], execution: ExecutionOptions, size: int, selection: Selection) -> None:
-        self._keys, self._execution, self._size = keys, execution, size
-        self._all_come_out = selection.is_everything
-        self.are_checked = bool(execution.verify) and selection.is_everything
+    def __init__(self, keys: list[SortKey], size: int, *, all_come_out: bool, verify: bool) -> None:
+        self._keys, self._size = keys, size
+        self._all_come_out = all_come_out
+        self.are_checked = verify and all_come_out
         self.packed: PackedColumns | None = None
         """How all parts are packed, if they are."""
         self.before, self.after = RowChecksum(), RowChecksum()
@@ -244,8 +245,8 @@ class _Parts:
         return part if self.packed is None else self.packed.pack(part)
 
     def _to_pack(self, schema: pa.Schema) -> PackedColumns | None:
-        """How to pack the rows, if the cores gather so many in random order that it pays."""
-        if self._size < WORTH_PACKING or not (self._execution.says_nothing or self._execution.on_cores):
+        """How to pack the rows, if so many are gathered in random order that it pays."""
+        if self._size < WORTH_PACKING:
             return None
         packed = PackedColumns(schema, outer_columns([key.column for key in self._keys], schema.names))
         return packed if packed.pays else None

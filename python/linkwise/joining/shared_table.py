@@ -75,7 +75,8 @@ class SharedTable:
             return None
         if is_number(kind) and not column.null_count:  # without loading PyArrow's functions
             values = array_of_column(column)
-            least, greatest = column_of_array(np.array([np.min(values), np.max(values)]), kind).to_pylist()
+            ends = np.array([values.min(axis=0), values.max(axis=0)], values.dtype)
+            least, greatest = column_of_array(ends, kind).to_pylist()
             return least, greatest
         least, greatest = pc.min_max(column).values()
         try:

@@ -86,6 +86,10 @@ class Gather {
   // Gathers the block that begins with row `first`. Returns false if a row does not exist.
   bool gather(std::uint64_t first, std::vector<Location>& locations) {
     const std::uint64_t n = std::min(rows_.block, rows_.count - first), there_are = finder_.rows();
+    if (rows_.numbers == nullptr && column_.layout == Layout::fixed && validity_ == nullptr && first + n <= there_are) {
+      copy_in_order(first, n);
+      return true;
+    }
     locations.resize(n);
     for (std::uint64_t i = 0; i < n; ++i) {
       const std::uint64_t row = rows_[first + i];
@@ -129,6 +133,17 @@ class Gather {
     if (row == no_row) return {nullptr, 0};
     const std::size_t chunk = finder_.find(row);
     return {&column_.chunks[chunk], row - finder_.begin(chunk) + column_.chunks[chunk].offset};
+  }
+
+  // Concatenates what the chunks have of a block.
+  void copy_in_order(std::uint64_t first, std::uint64_t count) {
+    const auto width = static_cast<std::size_t>(column_.width);
+    for (std::uint64_t row = first; row < first + count;) {
+      const Location from = locate(row);
+      const std::uint64_t in_chunk = std::min(first + count, finder_.begin(finder_.find(row) + 1)) - row;
+      std::memcpy(values_ + row * width, from.chunk->values + from.at * width, in_chunk * width);
+      row += in_chunk;
+    }
   }
 
   void make_values(std::uint64_t bytes) {
