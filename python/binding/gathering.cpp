@@ -164,8 +164,10 @@ nb::object pack_columns(std::vector<int> widths, const nb::list& columns) {
 class OwnedRecords {
  public:
   OwnedRecords(std::vector<int> widths, const nb::list& records)
-      : layout_(std::move(widths)), records_(records, OwnedColumn::For::cores) {
-    if (!records_.column()) throw UsageError("there are no records");
+      : layout_(std::move(widths)), owned_(records, OwnedColumn::For::cores) {
+    const std::optional<ChunkedColumn>& column = owned_.column();
+    if (!column) throw UsageError("there are no records");
+    records_ = *column;
   }
   OwnedRecords(const OwnedRecords&) = delete;
   OwnedRecords& operator=(const OwnedRecords&) = delete;
@@ -175,8 +177,8 @@ class OwnedRecords {
     std::vector<GatheredColumn> gathered;
     {
       const nb::gil_scoped_release release;
-      gathered = gather_packed_rows(layout_, *records_.column(), may_have_nulls, rows.data(),
-                                    static_cast<int>(rows.itemsize()), rows.size());
+      gathered = gather_packed_rows(layout_, records_, may_have_nulls, rows.data(), static_cast<int>(rows.itemsize()),
+                                    rows.size());
     }
     std::vector<nb::object> results;
     for (GatheredColumn& column : gathered)
@@ -186,7 +188,8 @@ class OwnedRecords {
 
  private:
   const PackedLayout layout_;
-  const OwnedColumn records_;
+  const OwnedColumn owned_;
+  ChunkedColumn records_;
 };
 
 // Whether GPUs can gather columns of an Arrow type, an object with __arrow_c_schema__.

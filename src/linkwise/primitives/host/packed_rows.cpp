@@ -60,8 +60,8 @@ class PackedGather {
       const auto width = static_cast<std::uint64_t>(layout.width(c));
       found_[c].count = count;
       found_[c].value_bytes = width == 0 ? (count + 7) / 8 : count * width;
-      found_[c].values.emplace(found_[c].value_bytes);
-      if (may_have_nulls[c]) found_[c].validity.emplace((count + 7) / 8);
+      values_.push_back(found_[c].values.emplace(found_[c].value_bytes).data());
+      validity_.push_back(may_have_nulls[c] ? found_[c].validity.emplace((count + 7) / 8).data() : nullptr);
     }
     nulls_ = std::vector<std::atomic<std::uint64_t>>(found_.size());
   }
@@ -78,7 +78,7 @@ class PackedGather {
     }
     for (std::size_t c = 0; c < found_.size(); ++c) {
       take_values(c, first, rows.size(), from);
-      if (found_[c].validity) take_validity(c, first, rows.size(), from);
+      if (validity_[c] != nullptr) take_validity(c, first, rows.size(), from);
     }
     return true;
   }
@@ -103,17 +103,17 @@ class PackedGather {
   void take_values(std::size_t c, std::uint64_t first, std::uint64_t count, const Sources& from) {
     const std::size_t offset = layout_.offset(c);
     if (layout_.width(c) == 0)
-      return write_bits(found_[c].values->data() + first / 8, count,
+      return write_bits(values_[c] + first / 8, count,
                         [&](std::uint64_t i) { return from[i][offset] != std::byte{0}; });
     with_width(static_cast<std::size_t>(layout_.width(c)), [&](auto&& width) {
-      std::byte* to = found_[c].values->data() + first * width();
+      std::byte* to = values_[c] + first * width();
       for (std::uint64_t i = 0; i < count; ++i) std::memcpy(to + i * width(), from[i] + offset, width());
     });
   }
 
   void take_validity(std::size_t c, std::uint64_t first, std::uint64_t count, const Sources& from) {
     std::uint64_t valid = 0;
-    write_bits(found_[c].validity->data() + first / 8, count, [&](std::uint64_t i) {
+    write_bits(validity_[c] + first / 8, count, [&](std::uint64_t i) {
       const bool is_valid = (from[i][c / 8] >> (c % 8) & std::byte{1}) != std::byte{0};
       valid += is_valid ? 1 : 0;
       return is_valid;
@@ -136,6 +136,7 @@ class PackedGather {
   const ChunkFinder finder_;
   const std::vector<std::byte> none_;
   std::vector<GatheredColumn> found_;
+  std::vector<std::byte*> values_, validity_;  // of each column of the result; the second may be null
   std::vector<std::atomic<std::uint64_t>> nulls_;
 };
 
