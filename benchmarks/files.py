@@ -200,7 +200,9 @@ for _ in sys.stdin:
         self._process.communicate()
 
 
-def programs_of(case: Case, folder: Path, spill: Path) -> tuple[dict[str, Fresh | Warm], Path, dict[str, Path]]:
+def programs_of(
+    case: Case, folder: Path, spill: Path, *, codec: bool
+) -> tuple[dict[str, Fresh | Warm], Path, dict[str, Path]]:
     """Each program by its name, the input, and the output of each."""
     source = folder / f"in.{case.suffix}"
     ours = f"import linkwise; linkwise.sort_file('IN', 'OUT', {case.linkwise[0]})" if case.warm else "sort IN -o OUT"
@@ -209,6 +211,9 @@ def programs_of(case: Case, folder: Path, spill: Path) -> tuple[dict[str, Fresh 
     texts = {"linkwise": ours, "duckdb": DUCKDB + case.duckdb}
     if case.polars is not None:
         texts["polars"] = case.polars
+    all_come_out = case.right is None and case.limit is None and case.below is None and not case.unique
+    if codec and case.suffix == "parquet" and all_come_out and not case.warm:
+        texts["codec"] = ""
     out = {name: folder / f"out-{name}.{case.suffix}" for name in texts}
 
     def filled(text: str, name: str) -> str:
@@ -217,7 +222,10 @@ def programs_of(case: Case, folder: Path, spill: Path) -> tuple[dict[str, Fresh 
 
     programs: dict[str, Fresh | Warm] = {}
     for name, text in texts.items():
-        if case.warm:
+        if name == "codec":
+            command = [str(Path(__file__).with_name("codec_only.py")), str(source), str(out[name])]
+            programs[name] = Fresh([sys.executable, *command])
+        elif case.warm:
             programs[name] = Warm(filled(text, name))
         elif name == "linkwise":
             words = [*text.split(" "), *case.linkwise]
@@ -227,8 +235,10 @@ def programs_of(case: Case, folder: Path, spill: Path) -> tuple[dict[str, Fresh 
     return programs, source, out
 
 
-def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: int) -> dict[str, Any]:
-    programs, source, out = programs_of(case, folder, spill)
+def measure(
+    case: Case, folder: Path, spill: Path, scale: float, repetitions: int, *, codec: bool = False
+) -> dict[str, Any]:
+    programs, source, out = programs_of(case, folder, spill, codec=codec)
     rows = in_own_process(make, case, scale, source, folder / RIGHT)
     told: dict[str, list[tuple[float, float, int]]] = {name: [] for name in programs}
     names = list(programs)
@@ -239,6 +249,8 @@ def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: in
             told[name].append(programs[name].run())
     for program in programs.values():
         program.end()
+    if "codec" in out:
+        out.pop("codec").unlink()  # it is not sorted
     out = {name: path for name, path in out.items() if path.exists()}  # counts write no output
     if case.right is not None and out:
         in_own_process(check_joined, case, list(out.values()))
@@ -252,7 +264,7 @@ def measure(case: Case, folder: Path, spill: Path, scale: float, repetitions: in
         }
         for name, runs in told.items()
     }  # fmt: skip
-    others = [result for name, result in results.items() if name != "linkwise"]
+    others = [result for name, result in results.items() if name not in ("linkwise", "codec")]
     better, smaller = (min(other[what] for other in others) for what in ("median", "bytes"))
     for path in (source, folder / RIGHT, *out.values()):
         path.unlink(missing_ok=True)
@@ -269,6 +281,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--only", nargs="*", choices=[case.name for case in CASES])
+    parser.add_argument("--codec", action="store_true", help="also what decoding and encoding alone take")
     parser.add_argument("--output", type=Path, default=Path("build/bench/files.json"))
     options = parser.parse_args()
     for folder in (options.folder, options.spill):
@@ -278,9 +291,11 @@ def main() -> None:
     for case in CASES:
         if case.name not in (options.only or runs_here):
             continue
-        result = measure(case, options.folder, options.spill, options.scale, options.repetitions)
+        result = measure(
+            case, options.folder, options.spill, options.scale, options.repetitions, codec=options.codec
+        )
         results.append(result)
-        ran = [name for name in ("linkwise", "duckdb", "polars") if name in result]
+        ran = [name for name in ("linkwise", "duckdb", "polars", "codec") if name in result]
         told = ", ".join(f"{name} {result[name]['median']:.2f} s" for name in ran)
         print(
             f"{case.name}: {told}; {result['ratio']:.2f} × the better, {result['size_ratio']:.3f} × its size",

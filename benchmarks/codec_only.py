@@ -1,0 +1,33 @@
+"""Decodes a Parquet file and encodes it again, on all cores: what remains of a sort without sorting.
+
+    python benchmarks/codec_only.py IN OUT
+
+By Linkwise's own reader and writer, so with PyArrow's codec, in memory, rows in the order they are in. ``files.py``
+runs it beside the sorts with ``--codec``: a sort that takes little longer is bound by the codec.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")  # as the command line does
+
+from linkwise.files.formats import FileOptions
+from linkwise.files.reading.readers import open_reader
+from linkwise.files.writing.writer import Writer
+
+
+def main(source: Path, out: Path) -> None:
+    """Copy the rows."""
+    options = FileOptions()
+    reader = open_reader([source], options)
+    with Writer(out, options, like=reader, schema=reader.schema) as writer:
+        table = reader.everything()
+        writer.write_parts(table.num_rows, table.nbytes // table.num_rows, table.slice)
+        writer.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
