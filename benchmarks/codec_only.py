@@ -3,7 +3,7 @@
     python benchmarks/codec_only.py IN OUT
 
 By Linkwise's own reader and writer, so with PyArrow's codec, in memory, rows in the order they are in. ``files.py``
-runs it beside the sorts with ``--codec``: a sort that takes little longer is bound by the codec.
+runs it beside the sorts with ``--bounds``: a sort that takes little longer is bound by the codec.
 """
 
 from __future__ import annotations

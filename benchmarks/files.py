@@ -4,7 +4,8 @@
 
 Every output is checked: of a sort, its keys are those of the input in order, and its columns add up to the input's; of
 a join, all three have the same rows. Ratios are to the better of the other two. Only ``linkwise sort`` and ``linkwise
-join`` with their defaults are called.
+join`` with their defaults are called. With ``--bounds``, two more programs run beside them: one that only starts and
+loads what Linkwise needs of others, and one that only decodes and encodes (``codec_only.py``).
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ for _ in sys.stdin:
 
 
 def programs_of(
-    case: Case, folder: Path, spill: Path, *, codec: bool
+    case: Case, folder: Path, spill: Path, *, bounds: bool
 ) -> tuple[dict[str, Fresh | Warm], Path, dict[str, Path]]:
     """Each program by its name, the input, and the output of each."""
     source = folder / f"in.{case.suffix}"
@@ -212,8 +213,10 @@ def programs_of(
     if case.polars is not None:
         texts["polars"] = case.polars
     all_come_out = case.right is None and case.limit is None and case.below is None and not case.unique
-    if codec and case.suffix == "parquet" and all_come_out and not case.warm:
+    if bounds and case.suffix == "parquet" and all_come_out and not case.warm:
         texts["codec"] = ""
+    if bounds and not case.warm:
+        texts["start"] = "import numpy, pyarrow.parquet, typer"
     out = {name: folder / f"out-{name}.{case.suffix}" for name in texts}
 
     def filled(text: str, name: str) -> str:
@@ -236,9 +239,9 @@ def programs_of(
 
 
 def measure(
-    case: Case, folder: Path, spill: Path, scale: float, repetitions: int, *, codec: bool = False
+    case: Case, folder: Path, spill: Path, scale: float, repetitions: int, *, bounds: bool = False
 ) -> dict[str, Any]:
-    programs, source, out = programs_of(case, folder, spill, codec=codec)
+    programs, source, out = programs_of(case, folder, spill, bounds=bounds)
     rows = in_own_process(make, case, scale, source, folder / RIGHT)
     told: dict[str, list[tuple[float, float, int]]] = {name: [] for name in programs}
     names = list(programs)
@@ -249,8 +252,8 @@ def measure(
             told[name].append(programs[name].run())
     for program in programs.values():
         program.end()
-    if "codec" in out:
-        out.pop("codec").unlink()  # it is not sorted
+    for name in ("codec", "start"):  # they do not sort
+        out.pop(name, folder / name).unlink(missing_ok=True)
     out = {name: path for name, path in out.items() if path.exists()}  # counts write no output
     if case.right is not None and out:
         in_own_process(check_joined, case, list(out.values()))
@@ -264,7 +267,7 @@ def measure(
         }
         for name, runs in told.items()
     }  # fmt: skip
-    others = [result for name, result in results.items() if name not in ("linkwise", "codec")]
+    others = [result for name, result in results.items() if name not in ("linkwise", "codec", "start")]
     better, smaller = (min(other[what] for other in others) for what in ("median", "bytes"))
     for path in (source, folder / RIGHT, *out.values()):
         path.unlink(missing_ok=True)
@@ -281,7 +284,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the rows")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--only", nargs="*", choices=[case.name for case in CASES])
-    parser.add_argument("--codec", action="store_true", help="also what decoding and encoding alone take")
+    parser.add_argument("--bounds", action="store_true", help="also what starting, and decoding and encoding, take")
     parser.add_argument("--output", type=Path, default=Path("build/bench/files.json"))
     options = parser.parse_args()
     for folder in (options.folder, options.spill):
@@ -292,10 +295,10 @@ def main() -> None:
         if case.name not in (options.only or runs_here):
             continue
         result = measure(
-            case, options.folder, options.spill, options.scale, options.repetitions, codec=options.codec
+            case, options.folder, options.spill, options.scale, options.repetitions, bounds=options.bounds
         )
         results.append(result)
-        ran = [name for name in ("linkwise", "duckdb", "polars", "codec") if name in result]
+        ran = [name for name in ("linkwise", "duckdb", "polars", "codec", "start") if name in result]
         told = ", ".join(f"{name} {result[name]['median']:.2f} s" for name in ran)
         print(
             f"{case.name}: {told}; {result['ratio']:.2f} × the better, {result['size_ratio']:.3f} × its size",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 
@@ -31,6 +30,8 @@ def parts_in_seconds(parts: Mapping[str, float]) -> str:
 
 def html_table(caption: str, rows: Mapping[str, Any]) -> str:
     """An HTML table for ``_repr_html_``, with a name for each row; rows with an empty value are left out."""
+    from html import escape  # noqa: PLC0415 - slow to load
+
     cells = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(str(value))}</td></tr>"
         for name, value in rows.items()

@@ -21,6 +21,7 @@ from linkwise.encoders.part_writer import PartWriter
 _MOST_ROWS = 1 << 18  # per row group, which then mostly fits into the caches of a core
 _ROWS_ON_MANY_CORES = 1 << 19  # many cores wait for the GIL between steps, so that fewer steps are worth more
 _MANY_CORES = 16
+_LEAST_ROWS = 1 << 17  # of a group, if there are that many; with fewer, readers would spend their time between groups
 _GROUPS_IN_MEMORY = 4  # rows that wait become a row group at memory / _GROUPS_IN_MEMORY
 _GROUPS_ALIKE = 16  # with dictionaries for the same columns: deciding holds the GIL, for which all cores wait
 _GROWTH = 2  # bytes of the rows and their encoding, relative to those of the rows
@@ -61,6 +62,14 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self._waiting_rows += table.num_rows
         self._waiting_bytes += bytes_of(table)
         self._write_waiting(self.part_rows if self._waiting_bytes < self._most_bytes // _GROUPS_IN_MEMORY else 1)
+
+    def rows_of_parts(self, rows: int) -> int:
+        """See ``PartWriter``. Groups are so large that all cores end together."""
+        if self._options.row_group_rows is not None:
+            return self.part_rows
+        cores = len(os.sched_getaffinity(0))
+        turns = max(-(-rows // (self.part_rows * cores)), 1)
+        return min(max(-(-rows // (turns * cores)), _LEAST_ROWS), self.part_rows)
 
     def write_made(self, make: Callable[[], pa.Table], expected_bytes: int) -> None:
         """See ``PartWriter``; a part is a row group."""

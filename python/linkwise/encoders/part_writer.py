@@ -26,6 +26,11 @@ class PartWriter(ABC, Generic[Encoded]):
         self._growth = growth
         self._parts: InOrder[Encoded] = InOrder(self._append, memory)
 
+    def rows_of_parts(self, rows: int) -> int:
+        """The best number of rows for each part of so many."""
+        del rows
+        return self.part_rows
+
     @abstractmethod
     def _encoded(self, table: pa.Table) -> Encoded:
         """Encode a part, on any thread."""

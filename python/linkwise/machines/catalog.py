@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,13 @@ from linkwise.machines.description import machine_from_dict, parsed_json
 from linkwise.machines.profile import check_profile
 from linkwise.machines.variants import in_nodes, without_nvlink
 
+_DESCRIBED = Path(__file__).with_name("described")
+
 
 def described_machines() -> dict[str, str]:
     """Names of the machines that come with Linkwise, each with its one-line description."""
-    folder = resources.files("linkwise.machines") / "described"
     found = {}
-    for entry in folder.iterdir():
+    for entry in _DESCRIBED.iterdir():
         if entry.name.endswith(".json"):
             description = json.loads(entry.read_text(encoding="utf-8"))
             found[description["name"]] = description["description"]
@@ -31,7 +31,7 @@ def described_machines() -> dict[str, str]:
 
 def _read(name: str) -> Any:
     """The description of a machine that comes with Linkwise; with ``like``, it inherits another one's fields."""
-    entry = resources.files("linkwise.machines") / "described" / f"{name}.json"
+    entry = _DESCRIBED / f"{name}.json"
     if len(name) > 99 or not entry.is_file():  # a name too long for a file
         known = ", ".join(described_machines())
         raise UsageError(f"there is no machine '{name}'; there are {known}, or give a .json file")

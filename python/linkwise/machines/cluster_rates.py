@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +82,7 @@ _FOLDERS = ("described", "storage_nodes")  # the latter have no GPUs
 
 
 def _folder(name: str) -> Any:
-    return resources.files("linkwise.machines") / name
+    return Path(__file__).parent / name
 
 
 def _read(name: str) -> Any:

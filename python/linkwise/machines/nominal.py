@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from linkwise import _core
@@ -32,7 +32,7 @@ def pcie_gb_per_s(generation: int, width: int) -> float:
 def like_description(compute_capability: int) -> dict[str, Any]:
     """The description of the most similar machine that was measured, whose rates are used instead."""
     name = "h200x8" if compute_capability >= 90 else "dgx-a100" if compute_capability >= 80 else "dgx1-v100"
-    text = (resources.files("linkwise.machines") / "described" / f"{name}.json").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "described" / f"{name}.json").read_text(encoding="utf-8")
     described: dict[str, Any] = json.loads(text)
     return described
 

@@ -6,13 +6,11 @@ profile can be given.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import platform
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +88,8 @@ def fingerprint() -> dict[str, Any]:
 
 def cache_path() -> Path:
     """Where the profile of this machine is kept; if the machine changes, the path does too."""
+    import hashlib  # noqa: PLC0415 - slow to load
+
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256(json.dumps(fingerprint(), sort_keys=True).encode()).hexdigest()[:16]
     return base / "linkwise" / f"profile-{digest}.json"
@@ -97,7 +97,7 @@ def cache_path() -> Path:
 
 def profile_schema() -> dict[str, Any]:
     """The JSON Schema of profiles."""
-    text = (resources.files("linkwise.machines") / "profile.schema.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("profile.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import re
-import secrets
 import shutil
 from pathlib import Path
 from typing import Self
@@ -35,7 +34,7 @@ class AtomicDirectory:
         """Whether a dead process has begun to fill it."""
 
     def _beside(self, suffix: str) -> Path:
-        return self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}.{suffix}")
+        return self._target.with_name(f".{self._target.name}.{os.urandom(4).hex()}.{suffix}")
 
     def __enter__(self) -> Self:
         if self._target.exists() and not self._target.is_dir():

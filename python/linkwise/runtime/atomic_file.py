@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import re
-import secrets
 import shutil
 import stat
 from collections.abc import Mapping
@@ -132,7 +131,7 @@ class AtomicFile:
         return f".{os.fsdecode(os.fsencode(self._path.name)[:_LONGEST])}."
 
     def _random_name(self) -> Path:
-        return self._path.with_name(f"{self._prefix()}{secrets.token_hex(4)}.{SUFFIX}")
+        return self._path.with_name(f"{self._prefix()}{os.urandom(4).hex()}.{SUFFIX}")
 
     def _sweep(self) -> None:
         """Remove unfinished versions of the same file that dead processes have left."""

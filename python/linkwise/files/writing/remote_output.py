@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import contextlib
-import secrets
 import tempfile
 from typing import IO, Self
 
@@ -33,7 +33,7 @@ class RemoteOutput:
         size = self.file.seek(0, 2)
         self.file.seek(0)
         is_moved = size <= _MOST_MOVED
-        name = f"{self._path}.{secrets.token_hex(4)}.linkwise-tmp" if is_moved else self._path
+        name = f"{self._path}.{os.urandom(4).hex()}.linkwise-tmp" if is_moved else self._path
         try:
             self._sent(name)
             if is_moved:

@@ -178,7 +178,7 @@ class Writer:
                 self._stream = self._open_stream(make(0, 0).schema)
             before = self._rows
             self._rows += rows
-            at_once = self._stream.part_rows
+            at_once = self._stream.rows_of_parts(rows)
             for first in range(0, rows, at_once):
                 count = min(at_once, rows - first)
 
