@@ -168,7 +168,9 @@ def _with_range(median: float, times: list[float], form: str) -> str:
 
 def files_markdown(results: dict[str, Any]) -> str:
     """One file of ``benchmarks/files.py`` as a table."""
-    names = ("linkwise", "duckdb", "polars")
+    bounds = {"codec": "decode, encode", "start": "start"}  # measured with --bounds
+    bounds = {name: told for name, told in bounds.items() if any(name in row for row in results["results"])}
+    names = ("linkwise", "duckdb", "polars", *bounds)
 
     def told(result: dict[str, Any] | None) -> str:
         if result is None:
@@ -179,10 +181,11 @@ def files_markdown(results: dict[str, Any]) -> str:
     gpus = results.get("gpus", [])
     machine = ", ".join([results["machine"], *([f"{len(gpus)} × {gpus[0]}"] if gpus else [])])
     scale = f", at {results['scale']:g} of its size" if results.get("scale", 1) != 1 else ""
-    heading = "file to file, seconds and most memory | rows | linkwise | DuckDB | Polars | × the better | × its size"
+    programs = " | ".join(["linkwise", "DuckDB", "Polars", *bounds.values()])
+    heading = f"file to file, seconds and most memory | rows | {programs} | × the better | × its size"
     lines = [
         f"{machine}, {results['date'][:10]}, commit {results['commit']}{scale}, whole processes in turn.", "",
-        f"| {heading} |", "|---|---:|---|---|---|---:|---:|",
+        f"| {heading} |", f"|---|---:|{'---|' * len(names)}---:|---:|",
     ]  # fmt: skip
     for row in results["results"]:
         seconds = " | ".join(told(row.get(name)) for name in names)
