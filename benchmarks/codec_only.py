@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")  # as the command line does
+sys.modules["pandas"] = None  # type: ignore[assignment] - likewise: PyArrow would load it, for half a second
 
 from linkwise.files.formats import FileOptions
 from linkwise.files.reading.readers import open_reader

@@ -75,7 +75,7 @@ def test_rows_come_out_as_they_went_in(table: pa.Table, seed: int, wide: bool, t
     packing = PackedColumns(table.schema, ["c1"])
     parts = [table.slice(0, 100), table.slice(100)]
     packed = pa.concat_tables([packing.pack(part) for part in parts])
-    assert packed.column_names == ["c1", ""]
+    assert packed.column_names == ["c1", "records"]
     assert packed.num_rows == table.num_rows
     rows = np.random.default_rng(seed).integers(0, table.num_rows, 1000 if threads_alone else 20_000)
     rows = rows.astype(np.uint64 if wide else np.uint32)
@@ -121,6 +121,15 @@ def test_when_it_pays() -> None:
     assert not pays(pa.int64(), pa.int64(), pa.string())  # one is left
     assert not pays(pa.int64(), *[pa.bool_()] * 20)  # a bit becomes a byte
     assert not pays(pa.string(), pa.binary(0), pa.int32(), pa.list_(pa.int32()))
+
+
+def test_names_do_not_collide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_sort, "WORTH_PACKING", 0)
+    for names in (["records", "records_", "x"], ["", "a", "records"]):
+        table = pa.table([np.array([3, 1, 2]), np.array([1, 2, 3]), np.array([4.0, 5.0, 6.0])], names=names)
+        pq.write_table(table, tmp_path / "in.parquet")
+        linkwise.sort_file(tmp_path / "in.parquet", tmp_path / "out.parquet", by=names[0])
+        assert pq.read_table(tmp_path / "out.parquet").equals(table.take([1, 2, 0]))
 
 
 @pytest.mark.parametrize("by", ["k", "s", "b"])

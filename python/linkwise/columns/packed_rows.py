@@ -30,6 +30,9 @@ class PackedColumns:
         self._widths = [width for width in widths if width is not None]
         self._may_have_nulls = [False] * len(self._packed)
         self._records = pa.binary((len(self._packed) + 7) // 8 + sum(max(width, 1) for width in self._widths))
+        self._name = "records"
+        while self._name in schema.names:
+            self._name += "_"
 
     @property
     def pays(self) -> bool:
@@ -50,7 +53,7 @@ class PackedColumns:
         fields = [self.schema.field(at) for at in self._kept]
         return pa.table(
             [*(table.column(at) for at in self._kept), records],
-            schema=pa.schema([*fields, pa.field("", self._records)]),
+            schema=pa.schema([*fields, pa.field(self._name, self._records)]),
         )
 
     def unpacked(self, kept: Mapping[int, pa.ChunkedArray], packed: Sequence[pa.ChunkedArray]) -> pa.Table:
