@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")  # as the command line does
-sys.modules["pandas"] = None  # type: ignore[assignment] - likewise: PyArrow would load it, for half a second
 
+from linkwise.cli.main import _WithoutPandas
 from linkwise.files.formats import FileOptions
 from linkwise.files.reading.readers import open_reader
 from linkwise.files.writing.writer import Writer
@@ -22,6 +22,7 @@ from linkwise.files.writing.writer import Writer
 
 def main(source: Path, out: Path) -> None:
     """Copy the rows."""
+    sys.meta_path.insert(0, _WithoutPandas())  # likewise: PyArrow would load it, for half a second
     options = FileOptions()
     reader = open_reader([source], options)
     with Writer(out, options, like=reader, schema=reader.schema) as writer:

@@ -294,9 +294,7 @@ def main() -> None:
     for case in CASES:
         if case.name not in (options.only or runs_here):
             continue
-        result = measure(
-            case, options.folder, options.spill, options.scale, options.repetitions, bounds=options.bounds
-        )
+        result = measure(case, options.folder, options.spill, options.scale, options.repetitions, bounds=options.bounds)
         results.append(result)
         ran = [name for name in ("linkwise", "duckdb", "polars", "codec", "start") if name in result]
         told = ", ".join(f"{name} {result[name]['median']:.2f} s" for name in ran)
