@@ -134,9 +134,7 @@ def test_names_do_not_collide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("by", ["k", "s", "b"])
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
-def test_files_are_the_same_either_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, suffix: str
-) -> None:
+def test_files_are_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, suffix: str) -> None:
     random = np.random.default_rng(5)
     rows = 30_000
     columns = {f"c{at}": values_of(kind, rows, 0.2 * (at % 3), random) for at, kind in enumerate(KINDS[:8])}

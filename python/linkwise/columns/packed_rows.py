@@ -67,9 +67,7 @@ class PackedColumns:
         """These rows of the packed columns, on the calling thread or on all cores. Row -1 gives a null."""
         found = cast(list[tuple[Any, ...]], records.gather(rows, self._may_have_nulls))
         kinds = [self.schema.field(at).type for at in self._packed]
-        return [
-            pa.chunked_array([array_of(parts, kind, len(rows))]) for parts, kind in zip(found, kinds, strict=True)
-        ]
+        return [pa.chunked_array([array_of(parts, kind, len(rows))]) for parts, kind in zip(found, kinds, strict=True)]
 
     def records_of(self, column: pa.ChunkedArray) -> _core.PackedRows:
         """The column of records, which is not empty, prepared for ``rows``."""
