@@ -126,8 +126,6 @@ def test_editors_know_the_options(tmp_path: Path) -> None:
     program.write_text(
         """
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import linkwise
 
 keys = np.zeros(3, np.uint32)

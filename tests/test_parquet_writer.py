@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -230,3 +231,15 @@ def test_narrow_decimals(kind: str, tmp_path: Path) -> None:
     table = pa.table({"v": values})
     write(table, tmp_path / "t.parquet", ParquetOptions())
     assert pq.read_table(tmp_path / "t.parquet").equals(table)
+
+
+def test_row_groups_end_together() -> None:
+    writer = ParquetWriter(
+        io.BytesIO(), pa.schema([("k", pa.int64())]), ParquetOptions(), codecs={}, keys=[], memory=1 << 30
+    )
+    for rows in (1, 1000, 1 << 17, 144_000, 300_000, 1 << 20, 20_000_000):
+        at_once = writer.rows_of_parts(rows)
+        parts = -(-rows // at_once)
+        assert at_once <= writer.part_rows
+        assert parts == 1 or rows // parts >= 1 << 17
+    assert writer.rows_of_parts(0) == 1

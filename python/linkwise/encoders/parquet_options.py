@@ -35,7 +35,7 @@ class ParquetOptions:
     compression: str | None = None
     """A codec, optionally with a level: ``"zstd:3"``; by default those of the input's columns, otherwise snappy."""
     row_group_rows: int | None = None
-    """Rows per row group; by default 2^18 (2^19 on many cores), fewer where memory is scarce."""
+    """Rows per row group; by default 2^17 to 2^18 (2^19 on many cores), fewer where memory is scarce."""
     dictionary: Dictionary = "auto"
     """Which columns are dictionary-encoded; ``"auto"``: those where a sample shows that it pays."""
     page_index: bool = False

@@ -68,8 +68,8 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         if self._options.row_group_rows is not None:
             return self.part_rows
         cores = len(os.sched_getaffinity(0))
-        turns = max(-(-rows // (self.part_rows * cores)), 1)
-        return min(max(-(-rows // (turns * cores)), _LEAST_ROWS), self.part_rows)
+        turns = -(-rows // (self.part_rows * cores))
+        return -(-max(rows, 1) // max(min(turns * cores, rows // _LEAST_ROWS), 1))
 
     def write_made(self, make: Callable[[], pa.Table], expected_bytes: int) -> None:
         """See ``PartWriter``; a part is a row group."""

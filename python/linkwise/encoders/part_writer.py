@@ -22,7 +22,7 @@ class PartWriter(ABC, Generic[Encoded]):
 
     def __init__(self, part_rows: int, memory: int, growth: int = 1) -> None:
         self.part_rows = part_rows
-        """The best number of rows for a part of ``write_made``."""
+        """The most rows for a part of ``write_made``."""
         self._growth = growth
         self._parts: InOrder[Encoded] = InOrder(self._append, memory)
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv
 
+from linkwise._arrow import pc
 from linkwise._core import Error, UsageError
 from linkwise._typing import Format
 from linkwise.exceptions import FallbackWarning, warn_caller
@@ -20,7 +21,8 @@ from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, LineReade
 
 _LONGEST_TOLD = 300  # characters of PyArrow's message
 _MOST_DIGITS = 38  # of a decimal of 128 bits
-_INTEGER = re.compile(r"\s*[+-]?0*(\d+)\s*", re.ASCII)
+_INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_FIRST_LOOK = 1 << 10  # values
 
 
 class TextReader(LineReader):
@@ -149,12 +151,10 @@ class TextReader(LineReader):
 
 def _most_digits(texts: Any) -> int | None:
     """The most digits that a text has, all of which are integers; ``None`` if there are none, or others as well."""
-    most = None
-    for text in texts:
-        if not text.is_valid:
-            continue
-        found = _INTEGER.fullmatch(text.as_py())
-        if found is None:
-            return None
-        most = max(most or 0, len(found[1]))
-    return most
+    first = [text for text in texts.slice(0, _FIRST_LOOK).to_pylist() if text is not None]
+    if not all(map(_INTEGER.fullmatch, first)):  # mostly so: then PyArrow's functions, slow to load, are not needed
+        return None
+    digits = pc.replace_substring_regex(texts.drop_null(), r"^\s*[+-]?0*(\d+)\s*$", r"\1")
+    if not len(digits) or not pc.all(pc.match_substring_regex(digits, r"^\d+$")).as_py():
+        return None
+    return int(pc.max(pc.utf8_length(digits)).as_py())
