@@ -233,6 +233,15 @@ def test_narrow_decimals(kind: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "t.parquet").equals(table)
 
 
+def test_nulls_among_strings_do_not_make_a_dictionary_look_small() -> None:
+    texts = [f"{at:0200}" for at in range(10_000)]
+    is_there = RANDOM.random(1 << 18) < 0.3
+    picked = RANDOM.integers(0, len(texts), 1 << 18)
+    values = [texts[at] if there else None for at, there in zip(picked, is_there, strict=True)]
+    for kind in (pa.string(), pa.large_string()):
+        assert not pays(pa.chunked_array([values], kind))
+
+
 def test_row_groups_end_together() -> None:
     writer = ParquetWriter(
         io.BytesIO(), pa.schema([("k", pa.int64())]), ParquetOptions(), codecs={}, keys=[], memory=1 << 30

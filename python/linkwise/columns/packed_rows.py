@@ -6,13 +6,16 @@ packed while they are in a core's caches, part by part as they are read, and unp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._typing import Rows
 from linkwise.columns.gather import array_of, filled_chunks
+
+Unpack = Callable[[Mapping[int, Any], Rows], Any]
+"""Makes a table from the kept columns of some rows, by their numbers in a packed table, and these rows' numbers."""
 
 _LEAST_COLUMNS = 2
 _MOST_GROWTH = 1.25  # bytes of a record, relative to those of its values in columns
@@ -58,16 +61,20 @@ class PackedColumns:
 
     def unpacked(self, kept: Mapping[int, pa.ChunkedArray], packed: Sequence[pa.ChunkedArray]) -> pa.Table:
         """A table from some rows of the kept columns, by their numbers in a packed table, and of ``rows``."""
-        columns = {at: kept[number] for number, at in enumerate(self._kept)} | dict(
-            zip(self._packed, packed, strict=True)
-        )
+        columns = dict(zip(self._packed, packed, strict=True))
+        columns |= {at: kept[number] for number, at in enumerate(self._kept)}
         return pa.table([columns[at] for at in range(len(self.schema))], schema=self.schema)
 
     def rows(self, records: _core.PackedRows, rows: Rows) -> list[pa.ChunkedArray]:
-        """These rows of the packed columns, on the calling thread or on all cores. Row -1 gives a null."""
+        """These rows of the packed columns, on the calling thread or on all cores."""
         found = cast(list[tuple[Any, ...]], records.gather(rows, self._may_have_nulls))
         kinds = [self.schema.field(at).type for at in self._packed]
         return [pa.chunked_array([array_of(parts, kind, len(rows))]) for parts, kind in zip(found, kinds, strict=True)]
+
+    def unpacker(self, column: pa.ChunkedArray) -> Unpack:
+        """What makes tables of rows from the column of records and the kept columns of these rows."""
+        records = self.records_of(column)
+        return lambda kept, rows: self.unpacked(kept, self.rows(records, rows))
 
     def records_of(self, column: pa.ChunkedArray) -> _core.PackedRows:
         """The column of records, which is not empty, prepared for ``rows``."""

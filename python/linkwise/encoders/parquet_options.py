@@ -67,10 +67,12 @@ class ParquetOptions:
 
 
 def _bits(kind: pa.DataType, sample: pa.Array) -> float:
-    """Bits of a value in plain encoding."""
+    """Bits of a value in plain encoding; nulls are none."""
     if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
         return float(kind.bit_width)
-    return 32 + 8 * bytes_of(sample) / max(len(sample), 1)
+    offset = 8 if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) else 4
+    bytes_of_nulls = sample.null_count and sample.null_count * offset + -(-len(sample) // 8)  # in offsets and validity
+    return float(32 + 8 * (bytes_of(sample) - bytes_of_nulls) / max(len(sample) - sample.null_count, 1))
 
 
 def _distinct_values(sample: pa.Array) -> int:

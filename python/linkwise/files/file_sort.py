@@ -80,7 +80,8 @@ class FileSort:
         is_checked = parts.are_checked and in_order is None
         if in_order is None:
             in_order = sorted_table(table, self._keys, self._execution, self._selection)
-        self._reports.append(in_order.report)
+        size = in_order.report.bytes if parts.packed is None else parts.bytes
+        self._reports.append(dataclasses.replace(in_order.report, bytes=size))
         if is_checked:
             self._steps.begin("verify")
             parts.see_the_rest()
@@ -225,23 +226,30 @@ class _Parts:
         """How all parts are packed, if they are."""
         self.before, self.after = RowChecksum(), RowChecksum()
         """Checksums of the rows as they are read and as they are written."""
+        self.bytes = 0
+        """Of all parts, before they are packed."""
         self._in_order: list[pa.Table] = []
-        self._first = threading.Lock()
+        self._lock = threading.Lock()
         self._is_decided = False
 
     def read(self, part: Contents) -> Contents:
-        """What is kept of a part; if it looks sorted, its checksum waits, as a table in order is not checked."""
+        """What is kept of a part; if it looks sorted, its checksum waits, as a table in order is not checked.
+
+        The part that is read first decides for all whether they are packed: not if it looks sorted.
+        """
         if not isinstance(part, pa.Table) or not self._all_come_out:
             return part
         in_order = is_in_order(part.slice(0, _FIRST_LOOK), self._keys)
-        with self._first:
+        with self._lock:
+            self.bytes += bytes_of(part)
             if not self._is_decided:
                 self._is_decided = True
                 self.packed = None if in_order else self._to_pack(part.schema)
-        if in_order and self.packed is None:
-            self._in_order.append(part)
-        elif self.are_checked:
-            self.before.add(part)
+        if self.are_checked:
+            if in_order and self.packed is None:
+                self._in_order.append(part)
+            else:
+                self.before.add(part)
         return part if self.packed is None else self.packed.pack(part)
 
     def _to_pack(self, schema: pa.Schema) -> PackedColumns | None:

@@ -13,7 +13,7 @@ from linkwise.columns.gather import ColumnsToGather, gather_on_gpus_if_faster, g
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.inside import column_named, outer_columns
 from linkwise.columns.key_types import array_of_column, column_of_array, is_number
-from linkwise.columns.packed_rows import PackedColumns
+from linkwise.columns.packed_rows import PackedColumns, Unpack
 from linkwise.columns.sort_keys import EVERYTHING, Selection, SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
@@ -83,8 +83,7 @@ class SortedTable:
         self._others = dict(enumerate(table.columns))
         self._numbers: list[int] = []  # numbers of the columns that parts are gathered from
         self._to_gather = ColumnsToGather([])
-        self._packed: PackedColumns | None = None
-        self._records: _core.PackedRows | None = None
+        self._unpack: Unpack | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -92,10 +91,10 @@ class SortedTable:
     def prepare_parts(self, execution: ExecutionOptions, packed: PackedColumns | None = None) -> None:
         """To be called before ``part``. GPUs gather those columns for which they are faster than the cores.
 
-        ``packed``: how the table's last column was packed, which parts then have unpacked.
+        ``packed``: how the table's last column was packed. The cores gather and unpack it.
         """
-        if packed is not None and len(self):
-            self._packed, self._records = packed, packed.records_of(self._others.pop(len(self.schema) - 1))
+        if packed is not None:
+            self._unpack = packed.unpacker(self._others.pop(len(self.schema) - 1))
         self._gather_on_gpus(execution)
         self._numbers = [at for at in self._others if at not in self._there]
         self._to_gather = ColumnsToGather([self._nearby.get(at, self._others[at]) for at in self._numbers])
@@ -111,9 +110,7 @@ class SortedTable:
         gathered = self._to_gather.rows([near if at in self._nearby else far for at in self._numbers])
         there = {at: column.slice(first, count) for at, column in self._there.items()}
         columns = there | dict(zip(self._numbers, gathered, strict=True))
-        if self._packed is None or self._records is None:
-            return self._table(columns)
-        return self._packed.unpacked(columns, self._packed.rows(self._records, far))
+        return self._table(columns) if self._unpack is None else self._unpack(columns, far)
 
     def whole(self, execution: ExecutionOptions) -> pa.Table:
         """All rows, gathered by all cores, or by GPUs where these are faster."""

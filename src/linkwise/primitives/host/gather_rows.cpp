@@ -11,6 +11,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/primitives/host/value_copies.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -139,9 +140,11 @@ class Gather {
   void copy_in_order(std::uint64_t first, std::uint64_t count) {
     const auto width = static_cast<std::size_t>(column_.width);
     for (std::uint64_t row = first; row < first + count;) {
-      const Location from = locate(row);
-      const std::uint64_t in_chunk = std::min(first + count, finder_.begin(finder_.find(row) + 1)) - row;
-      std::memcpy(values_ + row * width, from.chunk->values + from.at * width, in_chunk * width);
+      const std::size_t number = finder_.find(row);
+      const ColumnChunk& chunk = column_.chunks[number];
+      const std::uint64_t at = row - finder_.begin(number) + chunk.offset;
+      const std::uint64_t in_chunk = std::min(first + count, finder_.begin(number + 1)) - row;
+      std::memcpy(values_ + row * width, chunk.values + at * width, in_chunk * width);
       row += in_chunk;
     }
   }
@@ -158,43 +161,23 @@ class Gather {
     else gather_lengths<std::int64_t>(first, from);
   }
 
-  // Returns the number of nulls.
+  // Returns the number of nulls. Blocks begin at whole bytes.
   std::uint64_t write_validity(std::uint64_t first, const std::vector<Location>& from) {
-    return from.size() - write_bits(validity_ + first / 8, from, [](const Location& l) {
-             return l.chunk != nullptr && (l.chunk->validity == nullptr || bit(l.chunk->validity, l.at));
+    return from.size() - write_bits(validity_ + first / 8, from.size(), [&](std::uint64_t i) {
+             const auto& [chunk, at] = from[i];
+             return chunk != nullptr && (chunk->validity == nullptr || bit(chunk->validity, at));
            });
   }
 
   void gather_bits(std::uint64_t first, const std::vector<Location>& from) {
-    write_bits(values_ + first / 8, from,
-               [](const Location& l) { return l.chunk != nullptr && bit(l.chunk->values, l.at); });
-  }
-
-  // Returns how many are set. Blocks begin at whole bytes.
-  template <typename IsSet>
-  static std::uint64_t write_bits(std::byte* to, const std::vector<Location>& from, IsSet&& is_set) {
-    std::uint64_t set = 0;
-    for (std::uint64_t i = 0; i < from.size(); i += 8) {
-      unsigned byte = 0;
-      for (std::uint64_t j = i; j < std::min<std::uint64_t>(i + 8, from.size()); ++j)
-        byte |= (is_set(from[j]) ? 1U : 0U) << (j - i);
-      to[i / 8] = static_cast<std::byte>(byte);
-      set += static_cast<std::uint64_t>(__builtin_popcount(byte));
-    }
-    return set;
+    write_bits(values_ + first / 8, from.size(),
+               [&](std::uint64_t i) { return from[i].chunk != nullptr && bit(from[i].chunk->values, from[i].at); });
   }
 
   void gather_elements(std::uint64_t first, const std::vector<Location>& from) {
     const auto width = static_cast<std::size_t>(column_.width);
     std::byte* to = values_ + first * width;
-    switch (width) {  // constant widths are copied without a call
-      case 1: return copy_elements(to, from, [] { return std::size_t{1}; });
-      case 2: return copy_elements(to, from, [] { return std::size_t{2}; });
-      case 4: return copy_elements(to, from, [] { return std::size_t{4}; });
-      case 8: return copy_elements(to, from, [] { return std::size_t{8}; });
-      case 16: return copy_elements(to, from, [] { return std::size_t{16}; });
-      default: return copy_elements(to, from, [=] { return width; });
-    }
+    with_width(width, [&](auto&& constant) { copy_elements(to, from, constant); });
   }
 
   template <typename Width>

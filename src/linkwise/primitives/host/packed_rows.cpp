@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "linkwise/error.hpp"
+#include "linkwise/primitives/host/value_copies.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
@@ -14,19 +15,6 @@ namespace {
 constexpr std::uint64_t block = 256;  // rows, whose records stay in a core's cache from the first column to the last
 constexpr std::uint64_t worthwhile = 1 << 14;  // rows from which several threads pay off
 constexpr std::size_t line = 64;
-
-// Calls `body` with the width as a constant where it is a usual one, so that values are copied without a call.
-template <typename Body>
-void with_width(std::size_t width, Body&& body) {
-  switch (width) {
-    case 1: return body([] { return std::size_t{1}; });
-    case 2: return body([] { return std::size_t{2}; });
-    case 4: return body([] { return std::size_t{4}; });
-    case 8: return body([] { return std::size_t{8}; });
-    case 16: return body([] { return std::size_t{16}; });
-    default: return body([=] { return width; });
-  }
-}
 
 // Packs the rows [first, first + count) of a chunk's column into records.
 void pack_values(const PackedLayout& layout, std::size_t column, const ColumnChunk& chunk, std::uint64_t first,
@@ -48,7 +36,7 @@ void pack_values(const PackedLayout& layout, std::size_t column, const ColumnChu
     if (!bit(chunk.validity, at + i)) mask[i * stride] &= ~(std::byte{1} << (column % 8));
 }
 
-// Where each row of a block lies; rows that there are not have a record of zeros, whose values are all null.
+// Where each row of a block lies. `no_row` has a record of zeros: null in columns that may have nulls, otherwise 0.
 using Sources = std::array<const std::byte*, block>;
 
 class PackedGather {
@@ -102,33 +90,21 @@ class PackedGather {
 
   void take_values(std::size_t c, std::uint64_t first, std::uint64_t count, const Sources& from) {
     const std::size_t offset = layout_.offset(c);
-    if (layout_.width(c) == 0)
-      return write_bits(values_[c] + first / 8, count,
-                        [&](std::uint64_t i) { return from[i][offset] != std::byte{0}; });
+    if (layout_.width(c) == 0) {
+      write_bits(values_[c] + first / 8, count, [&](std::uint64_t i) { return from[i][offset] != std::byte{0}; });
+      return;
+    }
     with_width(static_cast<std::size_t>(layout_.width(c)), [&](auto&& width) {
       std::byte* to = values_[c] + first * width();
       for (std::uint64_t i = 0; i < count; ++i) std::memcpy(to + i * width(), from[i] + offset, width());
     });
   }
 
-  void take_validity(std::size_t c, std::uint64_t first, std::uint64_t count, const Sources& from) {
-    std::uint64_t valid = 0;
-    write_bits(validity_[c] + first / 8, count, [&](std::uint64_t i) {
-      const bool is_valid = (from[i][c / 8] >> (c % 8) & std::byte{1}) != std::byte{0};
-      valid += is_valid ? 1 : 0;
-      return is_valid;
-    });
-    nulls_[c] += count - valid;
-  }
-
   // Blocks begin at whole bytes.
-  template <typename IsSet>
-  static void write_bits(std::byte* to, std::uint64_t count, IsSet&& is_set) {
-    for (std::uint64_t i = 0; i < count; i += 8) {
-      unsigned byte = 0;
-      for (std::uint64_t j = i; j < std::min(i + 8, count); ++j) byte |= (is_set(j) ? 1U : 0U) << (j - i);
-      to[i / 8] = static_cast<std::byte>(byte);
-    }
+  void take_validity(std::size_t c, std::uint64_t first, std::uint64_t count, const Sources& from) {
+    nulls_[c] += count - write_bits(validity_[c] + first / 8, count, [&](std::uint64_t i) {
+                   return (from[i][c / 8] >> (c % 8) & std::byte{1}) != std::byte{0};
+                 });
   }
 
   const PackedLayout& layout_;

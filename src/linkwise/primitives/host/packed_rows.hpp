@@ -38,8 +38,9 @@ class PackedLayout {
 /// @throws UsageError if they are not.
 void pack_rows(const PackedLayout& layout, std::span<const ChunkedColumn> columns, std::byte* records);
 
-/// The rows with these numbers (of `row_bytes`, 4 or 8; `no_row` gives nulls), on all cores. `records` is a column of
-/// fixed width without nulls. Columns that are not in `may_have_nulls` get no validity.
+/// The rows with these numbers (of `row_bytes`, 4 or 8), on all cores. `records` is a column of fixed width without
+/// nulls. Columns that are not in `may_have_nulls` get no validity. `no_row` gives nulls in those that are, in others
+/// 0.
 /// @throws OutOfMemoryError; UsageError if a row does not exist.
 std::vector<GatheredColumn> gather_packed_rows(const PackedLayout& layout, const ChunkedColumn& records,
                                                const std::vector<bool>& may_have_nulls, const void* rows, int row_bytes,
