@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -173,3 +174,36 @@ def test_what_is_in_order_is_not_packed(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(PackedColumns, "pack", lambda *_: pytest.fail("packed"))
     linkwise.sort_file(tmp_path / "in.parquet", tmp_path / "out.parquet", by="k")
     assert pq.read_table(tmp_path / "out.parquet").equals(table)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("by", ["a.inner", "n"])
+def test_several_files_with_keys_inside_and_nulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, verify: bool
+) -> None:
+    """One of the files is empty, and one looks sorted."""
+    random = np.random.default_rng(6)
+    parts = []
+    for number, rows in enumerate((9000, 0, 4000)):
+        inner = random.integers(0, 300, rows) if number == 0 else np.arange(rows)
+        nulls = random.random(rows) < 0.1
+        text = pa.array([f"{i}" for i in inner], pa.string())
+        table = {
+            "a": pa.StructArray.from_arrays([pa.array(inner), text], ["inner", "text"]),
+            "n": pa.array(random.integers(0, 99, rows), mask=nulls), "x": random.random(rows), "y": inner,
+        }  # fmt: skip
+        parts.append(pa.table(table))
+        pq.write_table(parts[-1], tmp_path / f"{number}.parquet", row_group_size=2500)
+    packed = []
+    pack = PackedColumns.pack
+    monkeypatch.setattr(file_sort, "WORTH_PACKING", 0)
+    monkeypatch.setattr(PackedColumns, "pack", lambda self, part: packed.append(part.num_rows) or pack(self, part))
+    out = tmp_path / "out.parquet"
+    linkwise.sort_file([tmp_path / f"{at}.parquet" for at in range(3)], out, by=by, verify=verify, strategy="cpu")
+    whole = pa.concat_tables(parts)
+    key = whole["n"] if by == "n" else pc.struct_field(whole["a"].combine_chunks(), "inner")
+    order = pc.sort_indices(
+        pa.table({"k": key, "row": np.arange(len(whole))}), [("k", "ascending"), ("row", "ascending")]
+    )
+    assert pq.read_table(out).equals(whole.take(order))
+    assert sum(packed) == len(whole)

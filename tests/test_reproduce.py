@@ -150,7 +150,7 @@ def test_experiments_measure_on_gpus(name: str) -> None:
     rows = reproduce(name, "local")
     assert rows
     assert all(row.ours is not None or row.note for row in rows)
-    if machine.num_gpus > 1:
+    if machine.num_gpus >= (8 if name == "tartan20-fig14" else 2):  # whose routes lead over GPUs 5 to 7
         assert any(row.ours for row in rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,38 @@ def test_every_size_and_distribution(strategy: str, exchange: str, num_gpus: int
             # Few samples, so that splitters are estimates already at this size; and room for their error.
             plan = plan_for(list(range(num_gpus)), strategy, exchange, samples=512, slack=1.0, piece_bytes=500)
             check_sort(virtual(size), plan, keys(distribution, size, np.uint32))
+
+
+SORTS_OF_PARTS = [variant for variant in VARIANTS if variant[0] != "cpu" and not variant[1].endswith("buckets")]
+
+
+def sorts_by_msd(runtime: _core.Runtime) -> int:
+    """How many of the last sort's parts were sorted by their leading digits; one more look was at a sample of all."""
+    return sum(entry.name == "look at keys" for entry in runtime.timeline()) - 1
+
+
+@pytest.mark.parametrize("value_bytes", [0, 8])
+@pytest.mark.parametrize("dtype", [np.uint32, np.float64], ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize(("strategy", "exchange"), SORTS_OF_PARTS)
+def test_parts_are_sorted_by_leading_digits(strategy: str, exchange: str, dtype: Any, value_bytes: int) -> None:
+    random = np.random.default_rng(3)
+    bits = 8 * np.dtype(dtype).itemsize
+    for num_gpus, descending in itertools.product((1, 2, 4), (False, True)):
+        # Sorted in runs and pieces by the streamed sort, in chunks by the others.
+        fields: dict[str, Any] = {"piece_bytes": 9000, "samples": 2048, "buckets": 3, "slack": 0.3}
+        if strategy == "het" and num_gpus > 1:
+            fields["chunkset_records"] = 2500 * num_gpus
+        plan = plan_for(list(range(num_gpus)), strategy, exchange, **fields)
+        runtime = virtual(num_gpus)
+        uniform = keys("uniform", 9001 * num_gpus, dtype) if dtype == np.uint32 else 1 + random.random(9001 * num_gpus)
+        check_sort(runtime, plan, uniform, value_bytes=value_bytes, descending=descending)
+        assert sorts_by_msd(runtime) >= num_gpus
+        # Half of any range's keys lie at its beginning, so that cutting it evenly divides few of them.
+        word = np.dtype(f"u{bits // 8}")
+        powers = (np.ones(len(uniform), word) << random.integers(0, bits - 2, len(uniform)).astype(word)).view(dtype)
+        runtime.clear_timeline()
+        check_sort(runtime, plan, powers, value_bytes=value_bytes, descending=descending)
+        assert sorts_by_msd(runtime) == 0
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)

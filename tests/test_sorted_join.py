@@ -165,6 +165,18 @@ def test_floats_match_as_numbers(dtype: Any, how: str) -> None:
         check_totals(virtual(seed), plan, left, right, how, presorted)
 
 
+def test_pairs_of_several_runs_are_sorted_by_leading_digits() -> None:
+    left, right = pair("uniform", 12_000, 9_000, np.uint64)
+    for num_gpus in (1, 2):
+        plan = plan_for(num_gpus, chunkset_records=2000, slack=1.0, pair_bytes=1 << 20, merges_runs=False)
+        plan.path = _core.JoinPath.sorted
+        runtime = virtual(num_gpus)
+        totals = _core.join_totals(runtime, plan, _core.KeyType.u64, left, right, how="inner")
+        assert totals.rows == len(expected_rows(left, right, "inner"))
+        looks = [entry for entry in runtime.timeline() if entry.name == "look at keys" and entry.phase == "join"]
+        assert len(looks) > 2
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_legal_order(seed: int) -> None:
     random = np.random.default_rng(seed)

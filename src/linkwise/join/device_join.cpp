@@ -13,6 +13,7 @@
 #include "linkwise/join/in_core/relation.hpp"
 #include "linkwise/join/in_core/replicated_join.hpp"
 #include "linkwise/primitives/matching.hpp"
+#include "linkwise/sort/local_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
@@ -62,20 +63,13 @@ class DeviceJoin : DeviceJoinSides {
     const JoinSplitters cuts =
         choose_join_cuts(runtime_, code_type(probing.type.key), sampled(probing), sampled(resident), streams_.size(),
                          join_samples(plan_), /*weight_of_match=*/wants_rows_ ? 1 : 0);
-    Relation passing(runtime_, streams_, probing.type, cuts.split_room);
-    Relation staying(runtime_, streams_, resident.type, cuts.whole_room);
+    Relation passing(runtime_, streams_, probing.type, cuts.split_room, suits_msd_sort(probing, streams_.size()));
+    Relation staying(runtime_, streams_, resident.type, cuts.whole_room, suits_msd_sort(resident, streams_.size()));
     bring(probing, cuts, /*is_split=*/true, passing);
     bring(resident, cuts, /*is_split=*/false, staying);
     runtime_.set_phase("borrow");
     staying.borrow(cuts, streams_, router_);
     body(passing, staying);
-  }
-
-  [[nodiscard]] SampledRelation sampled(const DeviceSide& side) const {
-    SampledRelation relation{{}, side.rows};
-    for (std::size_t g = 0; g < streams_.size(); ++g)
-      relation.sources.push_back({streams_[g], side.records[g].keys, 0, side.first_rows[g]});
-    return relation;
   }
 
   // Exchanges a side and sorts what each GPU then has.
@@ -106,8 +100,8 @@ class DeviceJoin : DeviceJoinSides {
       for (const Event event : sent) runtime_.wait(streams_[g], event);
       const std::uint64_t rows = relation.received(g);
       Buffer spare = runtime_.allocate(streams_[g].place, record_bytes(side.type, rows), "spare records");
-      Buffer room =
-          runtime_.allocate(streams_[g].place, runtime_.kernels().sort_scratch_bytes(side.type, rows), "sort scratch");
+      Buffer room = runtime_.allocate(streams_[g].place, local_sort_scratch_bytes(runtime_.kernels(), side.type, rows),
+                                      "sort scratch");
       relation.sort(g, streams_[g], open_bits(cuts.cuts, g, side.type.key_bits()), spare.view(), room.view());
       sorted.push_back(relation.own(g));
       runtime_.retire(std::move(spare));

@@ -35,6 +35,17 @@ IntegerType DeviceJoinSides::integers_of(bool left) const {
   return {static_cast<int>(side.type.value_bytes()), left ? input_.left_values_signed : input_.right_values_signed};
 }
 
+SampledRelation DeviceJoinSides::sampled(const DeviceSide& side) const {
+  SampledRelation relation{{}, side.rows};
+  for (std::size_t g = 0; g < streams_.size(); ++g)
+    relation.sources.push_back({streams_[g], side.records[g].keys, 0, side.first_rows[g]});
+  return relation;
+}
+
+bool DeviceJoinSides::suits_msd_sort(const DeviceSide& side, std::size_t parts) const {
+  return linkwise::suits_msd_sort(runtime_, side.key_type, sampled(side), side.type, parts);
+}
+
 JoinInput DeviceJoinSides::shape() const {
   JoinInput shape;
   shape.kind = input_.kind;

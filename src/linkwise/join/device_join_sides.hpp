@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "linkwise/join/device_join_input.hpp"
+#include "linkwise/join/in_core/join_splitters.hpp"
 #include "linkwise/join/rows_on_gpu.hpp"
 
 namespace linkwise {
@@ -30,6 +31,10 @@ class DeviceJoinSides {
                   KeysAs keys_as = KeysAs::codes);
   /// The type of a side's values.
   [[nodiscard]] IntegerType integers_of(bool left) const;
+  /// A side's keys where they lie, for samples.
+  [[nodiscard]] SampledRelation sampled(const DeviceSide& side) const;
+  /// Whether to sort the side by MSD radix sort, in so many parts.
+  [[nodiscard]] bool suits_msd_sort(const DeviceSide& side, std::size_t parts) const;
   /// Kind, key types and sizes of the join, without data pointers.
   [[nodiscard]] JoinInput shape() const;
   /// The rows in the form that the caller receives. Blocks until they are ready.

@@ -7,6 +7,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/sort/exchange/msb_cuts.hpp"
 #include "linkwise/sort/exchange/splitters.hpp"
+#include "linkwise/sort/local_sort.hpp"
 #include "linkwise/sort/strategies/bucket_radix_sort.hpp"
 
 namespace linkwise {
@@ -15,7 +16,7 @@ namespace {
 constexpr std::uint64_t counter_bytes = 64 * 8;
 
 std::uint64_t scratch_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity) {
-  std::uint64_t bytes = kernels.sort_scratch_bytes(type, capacity);
+  const std::uint64_t bytes = local_sort_scratch_bytes(kernels, type, capacity);
   if (plan.gpus.size() < 2) return bytes;
   if (plan.strategy == SortStrategy::p2p_merge)
     return std::max(bytes, kernels.merge_scratch_bytes(type, capacity / 2, capacity - capacity / 2));
@@ -60,9 +61,21 @@ std::vector<Records> records_of(const std::vector<Chunk>& chunks) {
   return records;
 }
 
-void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits) {
-  const Records sorted =
-      sort(runtime, chunk.stream(), chunk.records(), chunk.other(chunk.count()), bits, chunk.scratch());
+bool chunks_suit_msd_sort(Runtime& runtime, const std::vector<Chunk>& chunks) {
+  std::vector<SampleSource> sources;
+  std::uint64_t total = 0;
+  for (const Chunk& chunk : chunks) {
+    sources.push_back({chunk.stream(), chunk.records().keys});
+    total += chunk.count();
+  }
+  const RecordType type = chunks.front().type();
+  return keys_suit_msd_sort(runtime, code_type(type.key), /*descending=*/false, std::move(sources), type,
+                            total / chunks.size());
+}
+
+void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits, bool by_msd) {
+  const Records sorted = sort_locally(runtime, chunk.stream(), chunk.records(), chunk.other(chunk.count()),
+                                      {bits, by_msd}, chunk.scratch());
   if (sorted.keys.data != chunk.records().keys.data) chunk.flip(chunk.count());
 }
 
@@ -74,7 +87,7 @@ std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordTy
                                       : 0;
   const auto rounded = [](std::uint64_t bytes) { return align_up(bytes, device_alignment); };
   return 2 * rounded(record_bytes(type, capacity)) + rounded(scratch_bytes(kernels, plan, type, capacity)) +
-         counter_bytes + cuts;
+         counter_bytes + bytes_to_look_at_keys(kernels, type) + cuts;
 }
 
 std::uint64_t chunk_capacity(const SortPlan& plan, std::uint64_t records) {

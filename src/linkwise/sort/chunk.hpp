@@ -66,8 +66,10 @@ class Chunk {
 std::vector<Stream> streams_of(const std::vector<Chunk>& chunks);
 std::vector<Records> records_of(const std::vector<Chunk>& chunks);
 
+/// Whether to sort these chunks, or as many parts of their records, by MSD radix sort. May block.
+bool chunks_suit_msd_sort(Runtime& runtime, const std::vector<Chunk>& chunks);
 /// Sorts the chunk's records by the bits, on its own stream.
-void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits);
+void sort_locally(Runtime& runtime, Chunk& chunk, BitRange bits, bool by_msd);
 
 /// Bytes of GPU memory for a chunk, and for choosing the cuts.
 std::uint64_t chunk_bytes(const Kernels& kernels, const SortPlan& plan, RecordType type, std::uint64_t capacity);

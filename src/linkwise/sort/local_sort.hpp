@@ -1,31 +1,25 @@
-// Sorts records on one GPU, with two buffers.
+// Sorts records on one GPU, with two buffers: by MSD radix sort where that suits the keys, otherwise by LSD radix sort.
 #pragma once
 
 #include "linkwise/primitives/primitives.hpp"
 
 namespace linkwise {
 
-/// Sorts buckets of codes on one stream: by MSD radix sort if that suits the keys and there is memory for it,
-/// otherwise by LSD radix sort.
-class LocalSort {
- public:
-  /// For buckets of up to `most` records.
-  LocalSort(Runtime& runtime, Stream stream, RecordType type, std::uint64_t most);
+/// Scratch for sorting up to `most` records, and for fewer.
+std::uint64_t local_sort_scratch_bytes(const Kernels& kernels, RecordType type, std::uint64_t most);
 
-  /// Allows MSD radix sort, for keys for which suits_msd_sort holds. Allocates more memory for it, if available.
-  void allow_msd(RecordType type, std::uint64_t most);
-
-  /// Sorts `first` by `bits`; keys must not differ in other bits. If `lands`, the result is in `second`, otherwise in
-  /// `first`; `lands` must be what kernels().sort_lands_in_secondary says of LSD radix sort. A single record may stay
-  /// in `first`.
-  Records sort(const Records& first, const Records& second, BitRange bits, bool lands);
-
-  void retire();
-
- private:
-  Runtime& runtime_;
-  Stream stream_;
-  Buffer scratch_, msd_scratch_, spread_;
+/// How to sort, and in which buffer the result is to be.
+struct LocalSort {
+  /// The bits in which keys may differ.
+  BitRange bits;
+  /// Suits them; `exchange/samples.hpp` asks a sample. Ignored for few records, and for records that MSD radix sort
+  /// does not support.
+  bool by_msd = false;
+  enum class Into : std::uint8_t { either, first, second } into = Into::either;
 };
+
+/// Sorts codes. Stable. Overwrites the buffer that does not receive the result. Returns the result.
+Records sort_locally(Runtime& runtime, Stream stream, const Records& first, const Records& second, LocalSort how,
+                     const MemoryView& scratch);
 
 }  // namespace linkwise

@@ -10,7 +10,8 @@ void sort_chunks(Runtime& runtime, Router& router, const SortPlan& plan, std::ve
                  ExpectedOrder expected_order) {
   if (chunks.size() == 1) {
     runtime.set_phase("sort");
-    return sort_locally(runtime, chunks.front(), {0, chunks.front().type().key_bits()});
+    return sort_locally(runtime, chunks.front(), {0, chunks.front().type().key_bits()},
+                        chunks_suit_msd_sort(runtime, chunks));
   }
   if (is_in_buckets(plan)) bucket_radix_sort(runtime, router, chunks);
   else if (plan.strategy == SortStrategy::radix) radix_sort(runtime, router, plan, chunks);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "linkwise/primitives/matching.hpp"
+#include "linkwise/sort/local_sort.hpp"
 
 namespace linkwise {
 
@@ -40,15 +41,19 @@ void InCoreJoin::begin(const HostIo& split, const HostIo& whole, std::span<const
   }
   arrival_ = std::make_unique<RelationExchange>(runtime_, plan_.sort, batches, partition_scratch, input_.verify);
   arrival_->start();
-  cuts_ = choose_join_cuts(runtime_, split.key_type(), sampled(split, compute_), sampled(whole, compute_), gpus(),
-                           join_samples(plan_), weight_of_match);
+  const SampledRelation of_split = sampled(split, compute_), of_whole = sampled(whole, compute_);
+  cuts_ =
+      choose_join_cuts(runtime_, split.key_type(), of_split, of_whole, gpus(), join_samples(plan_), weight_of_match);
+  split_by_msd_ = suits_msd_sort(runtime_, split.key_type(), of_split, split.record_type(), gpus());
+  whole_by_msd_ = suits_msd_sort(runtime_, whole.key_type(), of_whole, whole.record_type(), gpus());
 }
 
 void InCoreJoin::make_room_to_sort(std::size_t gpu, std::span<const std::pair<RecordType, std::uint64_t>> sorted) {
   std::uint64_t spare = 0, scratch = 0;
   for (const auto& [type, count] : sorted) {
     spare = std::max(spare, record_bytes(type, count));
-    scratch = std::max({scratch, kernels().sort_scratch_bytes(type, count), matching_scratch_bytes(kernels(), count)});
+    scratch =
+        std::max({scratch, local_sort_scratch_bytes(kernels(), type, count), matching_scratch_bytes(kernels(), count)});
   }
   spare_.push_back(runtime_.allocate(compute_[gpu].place, spare, "spare records"));
   sort_scratch_.push_back(runtime_.allocate(compute_[gpu].place, scratch, "sort scratch"));

@@ -24,7 +24,7 @@ class InCoreJoin {
   [[nodiscard]] std::size_t gpus() const { return compute_.size(); }
   [[nodiscard]] const Kernels& kernels() const { return runtime_.kernels(); }
 
-  /// Starts to copy the batches in, and meanwhile chooses the splitters.
+  /// Starts to copy the batches in, and meanwhile chooses the splitters and how the relations are sorted.
   void begin(const HostIo& split, const HostIo& whole, std::span<const Batch> batches, double weight_of_match);
   /// Allocates memory to sort and probe up to this many records of each type. To be called once per GPU, in order.
   void make_room_to_sort(std::size_t gpu, std::span<const std::pair<RecordType, std::uint64_t>> sorted);
@@ -41,6 +41,7 @@ class InCoreJoin {
   HostIo left_io_, right_io_;
   std::vector<Stream> compute_, sorting_;
   JoinSplitters cuts_;
+  bool split_by_msd_ = false, whole_by_msd_ = false;
   std::vector<Buffer> scratch_, spare_, sort_scratch_;
   std::unique_ptr<RelationExchange> arrival_;
 };

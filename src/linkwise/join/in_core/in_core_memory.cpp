@@ -4,6 +4,7 @@
 #include "linkwise/join/in_core/in_core_join.hpp"
 #include "linkwise/join/in_core/join_output.hpp"
 #include "linkwise/primitives/matching.hpp"
+#include "linkwise/sort/local_sort.hpp"
 
 namespace linkwise {
 
@@ -12,7 +13,7 @@ std::uint64_t in_core_bytes_per_gpu(const Kernels& kernels, const JoinPlan& plan
   const std::uint64_t gpus = plan.sort.gpus.size();
   const auto part = [&](std::uint64_t rows) { return gpus == 1 ? rows : rows / gpus + rows / gpus / 10 + 4096; };
   const auto scratch = [&](RecordType type, std::uint64_t rows) {
-    return std::max(kernels.sort_scratch_bytes(type, rows), matching_scratch_bytes(kernels, rows));
+    return std::max(local_sort_scratch_bytes(kernels, type, rows), matching_scratch_bytes(kernels, rows));
   };
   const bool left_passes = left_probes(input);
   const std::uint64_t batches = wants_rows ? 1 : batches_of(plan, input.kind);
@@ -31,7 +32,7 @@ std::uint64_t in_core_bytes_per_gpu(const Kernels& kernels, const JoinPlan& plan
         arriving, RelationExchange::bytes_per_gpu(plan.sort, type, of_batch) +
                       kernels.partition_scratch_bytes(type, RelationExchange::piece_rows(plan.sort, type, of_batch),
                                                       static_cast<int>(gpus)) +
-                      sample_bytes(kernels, type.key, 2 * join_samples(plan)));
+                      sample_bytes(kernels, type.key, 2 * join_samples(plan)) + bytes_to_look_at_keys(kernels, type));
   }
   bytes += spare + sorting + arriving;
   if (wants_rows)

@@ -17,8 +17,8 @@ class RowsJoin : InCoreJoin {
     const bool left_first = left.count >= right.count;
     const Batch batches[] = {left_first ? left : right, left_first ? right : left};
     begin(left_io_, right_io_, batches, /*weight_of_match=*/1);
-    Relation left_side(runtime_, compute_, left_io_.record_type(), cuts_.split_room);
-    Relation right_side(runtime_, compute_, right_io_.record_type(), cuts_.whole_room);
+    Relation left_side(runtime_, compute_, left_io_.record_type(), cuts_.split_room, split_by_msd_);
+    Relation right_side(runtime_, compute_, right_io_.record_type(), cuts_.whole_room, whole_by_msd_);
     for (std::size_t g = 0; g < gpus(); ++g) {
       const std::pair<RecordType, std::uint64_t> sorted[] = {
           {left_io_.record_type(), cuts_.split_room[g].rows},

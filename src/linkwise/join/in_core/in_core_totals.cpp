@@ -46,12 +46,13 @@ class TotalsJoin : InCoreJoin {
 
   void make_room(std::span<const Batch> batches) {
     const RecordType type = probing_.record_type();
-    resident_side_ = std::make_unique<Relation>(runtime_, compute_, resident_.record_type(), cuts_.whole_room);
+    resident_side_ =
+        std::make_unique<Relation>(runtime_, compute_, resident_.record_type(), cuts_.whole_room, whole_by_msd_);
     std::vector<PartRoom> room = cuts_.split_room;
     if (batches.size() > 2)
       for (PartRoom& part : room) part.rows = std::min(part.rows, most_of(batches));
     for (std::size_t turn = 0; turn < std::min(batches.size() - 1, most_passing); ++turn)
-      passing_.push_back(std::make_unique<Relation>(runtime_, compute_, type, room));
+      passing_.push_back(std::make_unique<Relation>(runtime_, compute_, type, room, split_by_msd_));
     probed_.assign(passing_.size(), std::vector<Event>(gpus()));
     for (std::size_t g = 0; g < gpus(); ++g) {
       const std::pair<RecordType, std::uint64_t> sorted[] = {

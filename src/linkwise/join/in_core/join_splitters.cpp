@@ -196,6 +196,11 @@ SampledRelation sampled(const HostIo& io, std::span<const Stream> streams) {
   return relation;
 }
 
+bool suits_msd_sort(Runtime& runtime, KeyType type, const SampledRelation& relation, RecordType record,
+                    std::size_t parts) {
+  return keys_suit_msd_sort(runtime, type, /*descending=*/false, relation.sources, record, relation.rows / parts);
+}
+
 JoinSplitters choose_join_cuts(Runtime& runtime, KeyType type, SampledRelation split, SampledRelation whole,
                                std::size_t parts, std::uint64_t samples, double weight_of_match) {
   if (parts == 1) return {{}, {{split.rows, 0}}, {{whole.rows, 0}}};
@@ -208,7 +213,7 @@ JoinSplitters choose_join_cuts(Runtime& runtime, KeyType type, SampledRelation s
       if (relation == &whole) source.tag_base |= whole_bit;
       sources.push_back(source);
     }
-  const SortedSamples sorted = sort_samples(runtime, type, /*descending=*/false, sources);
+  const Samples sorted = sort_samples(runtime, type, /*descending=*/false, sources);
   const std::uint64_t count = sorted.records.count;
   // Into pinned memory, since there are many samples.
   const Buffer fetched = runtime.allocate(Place::host(), record_bytes(sorted.records.type, count), "samples");

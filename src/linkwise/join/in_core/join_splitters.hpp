@@ -45,6 +45,10 @@ struct SampledRelation {
 /// Host columns in equal pieces, each sampled by the GPU of one of the streams.
 SampledRelation sampled(const HostIo& io, std::span<const Stream> streams);
 
+/// Whether a part of the relation, one of `parts`, should be sorted by MSD radix sort. Asks a sample; may block.
+bool suits_msd_sort(Runtime& runtime, KeyType type, const SampledRelation& relation, RecordType record,
+                    std::size_t parts);
+
 /// `split` is the relation whose rows of one key may be divided. `weight_of_match`: weight of a result row relative
 /// to an input row. Takes `samples` samples of each relation. Blocks until the cuts are known.
 JoinSplitters choose_join_cuts(Runtime& runtime, KeyType type, SampledRelation split, SampledRelation whole,

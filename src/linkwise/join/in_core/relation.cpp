@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "linkwise/primitives/matching.hpp"
+#include "linkwise/sort/local_sort.hpp"
 
 namespace linkwise {
 namespace {
@@ -12,8 +13,9 @@ std::uint64_t front_rows(const PartRoom& room) { return (room.borrowed + 31) / 3
 
 }  // namespace
 
-Relation::Relation(Runtime& runtime, std::span<const Stream> streams, RecordType type, std::span<const PartRoom> room)
-    : runtime_(runtime), type_(type), borrowed_(streams.size(), 0) {
+Relation::Relation(Runtime& runtime, std::span<const Stream> streams, RecordType type, std::span<const PartRoom> room,
+                   bool by_msd)
+    : runtime_(runtime), type_(type), by_msd_(by_msd), borrowed_(streams.size(), 0) {
   for (std::size_t g = 0; g < streams.size(); ++g) {
     const std::uint64_t front = front_rows(room[g]), rows = most_rows(room[g]);
     memory_.push_back(runtime.allocate(streams[g].place, record_bytes(type, rows), "relation"));
@@ -34,13 +36,8 @@ Records Relation::all(std::size_t gpu) const {
 
 void Relation::sort(std::size_t gpu, Stream stream, BitRange bits, const MemoryView& spare, const MemoryView& scratch) {
   const Records records = own(gpu);
-  if (records.count == 0) return;
-  // Sort by a few more bits than needed if the result then ends up where the input was.
-  while (bits.end < type_.key_bits() && runtime_.kernels().sort_lands_in_secondary(type_, records.count, bits))
-    ++bits.end;
-  const Records sorted =
-      linkwise::sort(runtime_, stream, records, records_in(spare, type_, records.count), bits, scratch);
-  if (sorted.keys.data != records.keys.data) copy(runtime_, stream, records, sorted);
+  sort_locally(runtime_, stream, records, records_in(spare, type_, records.count),
+               {bits, by_msd_, LocalSort::Into::first}, scratch);
 }
 
 // For each part that borrows: how many rows of the borrowed key its owner has. They are the owner's last rows.

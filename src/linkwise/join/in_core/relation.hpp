@@ -11,8 +11,9 @@ namespace linkwise {
 
 class Relation {
  public:
-  /// Allocates on the GPU of each stream. @throws OutOfMemoryError.
-  Relation(Runtime& runtime, std::span<const Stream> streams, RecordType type, std::span<const PartRoom> room);
+  /// Allocates on the GPU of each stream. `by_msd`: how to sort. @throws OutOfMemoryError.
+  Relation(Runtime& runtime, std::span<const Stream> streams, RecordType type, std::span<const PartRoom> room,
+           bool by_msd);
 
   [[nodiscard]] RecordType type() const { return type_; }
   FillingParts& parts() { return parts_; }
@@ -24,7 +25,7 @@ class Relation {
   void clear();
 
   /// Sorts the received rows of a GPU in place, by the bits in which their keys can differ. `spare` has room for as
-  /// many.
+  /// many; scratch: local_sort_scratch_bytes.
   void sort(std::size_t gpu, Stream stream, BitRange bits, const MemoryView& spare, const MemoryView& scratch);
   /// Copies the rows of split keys from their owners (JoinSplitters::borrows) to the room in front of the received
   /// rows. Blocks until the number of these rows is known. @throws OutOfMemoryError if there is no room for them.
@@ -39,6 +40,7 @@ class Relation {
 
   Runtime& runtime_;
   RecordType type_;
+  bool by_msd_;
   std::vector<Buffer> memory_;
   std::vector<Records> whole_;  // of each GPU, with the room in front
   std::vector<std::uint64_t> front_, borrowed_;

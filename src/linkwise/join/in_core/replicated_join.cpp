@@ -7,6 +7,7 @@
 #include "linkwise/join/in_core/join_output.hpp"
 #include "linkwise/join/in_core/relation.hpp"
 #include "linkwise/join/replicate.hpp"
+#include "linkwise/sort/local_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 #include "linkwise/transfer/router.hpp"
 
@@ -28,7 +29,8 @@ class ReplicatedJoin : DeviceJoinSides {
         longer_(left_is_longer_ ? left_ : right_),
         shorter_(left_is_longer_ ? right_ : left_),
         everywhere_(runtime, streams_, shorter_.type,
-                    std::vector<PartRoom>(streams_.size(), {.rows = shorter_.rows, .borrowed = 0})),
+                    std::vector<PartRoom>(streams_.size(), {.rows = shorter_.rows, .borrowed = 0}),
+                    suits_msd_sort(shorter_, 1)),
         verifier_(runtime, streams_, own_codes(shorter_.type.key)) {}
 
   std::vector<SortedPart> rows() {
@@ -61,7 +63,7 @@ class ReplicatedJoin : DeviceJoinSides {
   // Waits for all copies first: other GPUs may still be reading the records that a GPU sorts.
   void sort() {
     runtime_.set_phase("sort");
-    const std::uint64_t scratch = runtime_.kernels().sort_scratch_bytes(shorter_.type, shorter_.rows);
+    const std::uint64_t scratch = local_sort_scratch_bytes(runtime_.kernels(), shorter_.type, shorter_.rows);
     std::vector<Event> copied;
     for (const Stream stream : streams_) copied.push_back(runtime_.record(stream));
     for (std::size_t g = 0; g < streams_.size(); ++g) {

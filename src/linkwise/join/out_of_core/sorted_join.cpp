@@ -13,6 +13,7 @@
 #include "linkwise/join/out_of_core/range_buffers.hpp"
 #include "linkwise/join/out_of_core/sorted_side.hpp"
 #include "linkwise/primitives/matching.hpp"
+#include "linkwise/sort/local_sort.hpp"
 
 namespace linkwise {
 namespace {
@@ -134,7 +135,7 @@ class SortedJoin {
     std::uint64_t spare = 0;
     for (const SortedSide* side : {&left_, &right_}) {
       if (side->is_merged()) continue;
-      scratch = std::max(scratch, kernels.sort_scratch_bytes(side->type(), most));
+      scratch = std::max(scratch, local_sort_scratch_bytes(kernels, side->type(), most));
       spare = std::max(spare, record_bytes(side->type(), most));
     }
     for (const int gpu : plan_.sort.gpus) {
@@ -157,6 +158,15 @@ class SortedJoin {
                                 {}});
     }
     if (wants_keys_) room_ = std::make_unique<RangeBuffers>(runtime_, pairs_);
+    left_by_msd_ = suits_msd_sort(left_, lefts);
+    right_by_msd_ = suits_msd_sort(right_, rights);
+  }
+
+  // Whether pairs that have several runs' slices, of up to `most` rows, are sorted by MSD radix sort.
+  [[nodiscard]] bool suits_msd_sort(const SortedSide& side, std::uint64_t most) const {
+    if (side.is_merged()) return false;
+    return keys_suit_msd_sort(runtime_, side.key_type(), /*descending=*/false, side.keys(workers_.front().compute),
+                              side.type(), most);
   }
 
   // Each GPU has consecutive pairs; successive calls go to the GPUs in turn.
@@ -198,9 +208,9 @@ class SortedJoin {
                     const MemoryView& violations) const {
     if (!side.is_merged() && records.count > 0) {
       const Records spare = records_in(worker.spare.view(), side.type(), records.count);
-      const Records sorted =
-          sort(runtime_, worker.compute, records, spare, {0, side.type().key_bits()}, worker.scratch.view());
-      if (sorted.keys.data != records.keys.data) copy(runtime_, worker.compute, records, sorted);
+      const bool by_msd = &side == &left_ ? left_by_msd_ : right_by_msd_;
+      sort_locally(runtime_, worker.compute, records, spare,
+                   {{0, side.type().key_bits()}, by_msd, LocalSort::Into::first}, worker.scratch.view());
     }
     if (input_.verify || side.is_claimed())
       check_order(runtime_, worker.compute, records.type.key, records.keys, violations);
@@ -303,7 +313,7 @@ class SortedJoin {
   SortOptions options_;
   SortedSide left_, right_;
   Router router_;
-  bool wants_keys_, left_probes_, sums_;
+  bool wants_keys_, left_probes_, sums_, left_by_msd_ = false, right_by_msd_ = false;
   MergePathPartitions pairs_;
   std::unique_ptr<RangeBuffers> room_;
   std::vector<Worker> workers_;

@@ -32,6 +32,12 @@ void SortedSide::use(Runtime& runtime, Router& router, const SortOptions& option
   for (const HostColumns& run : copied_) ios_.emplace_back(runtime, router, run, options);
 }
 
+std::vector<SampleSource> SortedSide::keys(Stream stream) const {
+  std::vector<SampleSource> sources;
+  for (const HostIo& io : ios_) sources.push_back({stream, io.host_keys(0, io.rows())});
+  return sources;
+}
+
 std::vector<MemoryView> SortedSide::views() const {
   std::vector<MemoryView> views;
   for (const HostColumns& run : columns_)

@@ -5,6 +5,7 @@
 
 #include "linkwise/join/join_plan.hpp"
 #include "linkwise/join/out_of_core/merge_path_partitions.hpp"
+#include "linkwise/sort/exchange/samples.hpp"
 #include "linkwise/sort/host_io.hpp"
 #include "linkwise/transfer/router.hpp"
 
@@ -27,6 +28,9 @@ class SortedSide {
   /// The columns of the only run.
   [[nodiscard]] const HostColumns& merged() const { return columns_.front(); }
 
+  /// The keys of all runs, to be sampled by the stream's GPU.
+  [[nodiscard]] std::vector<SampleSource> keys(Stream stream) const;
+  [[nodiscard]] KeyType key_type() const { return columns_.front().key_type; }
   /// Where the runs lie.
   [[nodiscard]] std::vector<MemoryView> views() const;
 

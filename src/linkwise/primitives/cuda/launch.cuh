@@ -41,6 +41,17 @@ inline unsigned grid_for(std::uint64_t count) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>(needed, 1, wanted));
 }
 
+/// Likewise, but no more blocks than run at once: with equal shares, a last wave that is not full wastes time.
+template <auto kernel>
+unsigned resident_grid_for(std::uint64_t count) {
+  static const int of_multiprocessor = [] {
+    int blocks = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, block_threads, 0), "ask for occupancy");
+    return blocks;
+  }();
+  return std::min(grid_for(count), static_cast<unsigned>(of_multiprocessor * current_multiprocessors()));
+}
+
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
 /// A kernel's address, for a KernelList.

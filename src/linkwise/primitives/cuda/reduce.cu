@@ -25,85 +25,116 @@ __device__ void add_block_sum(std::uint64_t mine, std::uint64_t* total) {
   }
 }
 
-/// Calls body(key, key before it) for all keys. They are loaded as vectors of 16 bytes, several of which are in
-/// flight before the first is used. The first key counts as its own predecessor.
+/// Calls body(key, key before it) for all keys; the first key counts as its own predecessor. A warp loads consecutive
+/// vectors of 16 bytes, several of which are in flight before the first is used; the keys before them come from the
+/// neighbouring threads.
 template <typename Key, typename Body>
 __device__ void for_each_key(const Key* keys, std::uint64_t count, Body&& body) {
-  constexpr unsigned width = 16 / sizeof(Key);
+  constexpr unsigned width = 16 / sizeof(Key), last = width - 1, all = ~0u;
   constexpr int at_once = 4;
+  constexpr unsigned keys_of_warp = 32 * at_once * width;
   struct alignas(16) Vector {
     Key key[width];
   };
   const auto misplaced = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(keys) / sizeof(Key) % width);
-  const std::uint64_t head = min(std::uint64_t{(width - misplaced) % width}, count), vectors = (count - head) / width;
-  const auto* const from = reinterpret_cast<const Vector*>(keys + head);
-  for (std::uint64_t i = global_thread(); i < vectors; i += at_once * grid_threads()) {
+  const std::uint64_t head = min(std::uint64_t{(width - misplaced) % width}, count);
+  const std::uint64_t tiles = (count - head) / keys_of_warp;
+  const unsigned lane = threadIdx.x % 32;
+  for (std::uint64_t tile = global_thread() / 32; tile < tiles; tile += grid_threads() / 32) {
+    const std::uint64_t first = head + tile * keys_of_warp;
+    const auto* const from = reinterpret_cast<const Vector*>(keys + first) + lane;
     Vector vector[at_once];
-    Key before[at_once];
+#pragma unroll
+    for (int j = 0; j < at_once; ++j) vector[j] = from[32 * j];
+    Key before_tile = vector[0].key[0];
+    if (lane == 0 && first > 0) before_tile = keys[first - 1];
 #pragma unroll
     for (int j = 0; j < at_once; ++j) {
-      const std::uint64_t at = i + j * grid_threads(), first = head + at * width;
-      if (at >= vectors) continue;
-      vector[j] = from[at];
-      before[j] = first == 0 ? vector[j].key[0] : keys[first - 1];
-    }
-#pragma unroll
-    for (int j = 0; j < at_once; ++j) {
-      if (i + j * grid_threads() >= vectors) continue;
-      body(vector[j].key[0], before[j]);
+      const Key before = __shfl_up_sync(all, vector[j].key[last], 1);
+      body(vector[j].key[0], lane == 0 ? before_tile : before);
 #pragma unroll
       for (unsigned k = 1; k < width; ++k) body(vector[j].key[k], vector[j].key[k - 1]);
+      before_tile = __shfl_sync(all, vector[j].key[last], 31);
     }
   }
-  const std::uint64_t ends = count - vectors * width;
-  for (std::uint64_t i = global_thread(); i < ends; i += grid_threads()) {
-    const std::uint64_t at = i < head ? i : vectors * width + i;
+  const std::uint64_t in_tiles = tiles * keys_of_warp;
+  for (std::uint64_t i = global_thread(); i < count - in_tiles; i += grid_threads()) {
+    const std::uint64_t at = i < head ? i : in_tiles + i;
     body(keys[at], keys[at == 0 ? 0 : at - 1]);
   }
 }
 
+/// Calls body(key, key before it, value) for all records, and loads them likewise, one by one.
+template <typename Key, typename Value, typename Body>
+__device__ void for_each_record(const Key* keys, const Value* values, std::uint64_t count, Body&& body) {
+  constexpr int at_once = sizeof(Value) == 16 ? 4 : 8;
+  constexpr unsigned records_of_warp = 32 * at_once, all = ~0u;
+  const std::uint64_t tiles = count / records_of_warp;
+  const unsigned lane = threadIdx.x % 32;
+  for (std::uint64_t tile = global_thread() / 32; tile < tiles; tile += grid_threads() / 32) {
+    const std::uint64_t first = tile * records_of_warp;
+    Key key[at_once];
+    Value value[at_once];
+#pragma unroll
+    for (int j = 0; j < at_once; ++j) {
+      key[j] = keys[first + 32 * j + lane];
+      value[j] = values[first + 32 * j + lane];
+    }
+    Key before_tile = key[0];
+    if (lane == 0 && first > 0) before_tile = keys[first - 1];
+#pragma unroll
+    for (int j = 0; j < at_once; ++j) {
+      const Key before = __shfl_up_sync(all, key[j], 1);
+      body(key[j], lane == 0 ? before_tile : before, value[j]);
+      before_tile = __shfl_sync(all, key[j], 31);
+    }
+  }
+  for (std::uint64_t i = tiles * records_of_warp + global_thread(); i < count; i += grid_threads())
+    body(keys[i], keys[i == 0 ? 0 : i - 1], values[i]);
+}
+
 template <typename Key, typename Value>
 __global__ void checksum_kernel(const Key* keys, const Value* values, std::uint64_t count, std::uint64_t* sum) {
-  std::uint64_t mine = 0;
+  std::uint64_t mine = global_thread() == 0 ? count * constant_hash : 0;
   if constexpr (std::is_same_v<Value, NoValue>)
-    for_each_key(keys, count, [&](Key key, Key) { mine += record_hash(key, NoValue{}); });
+    for_each_key(keys, count, [&](Key key, Key) { mine += varying_hash(key, NoValue{}); });
   else
-    for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) mine += record_hash(keys[i], values[i]);
+    for_each_record(keys, values, count, [&](Key key, Key, const Value& value) { mine += varying_hash(key, value); });
   add_block_sum(mine, sum);
 }
 
 template <typename Key, typename Value>
 __global__ void check_part_kernel(const Key* keys, const Value* values, std::uint64_t count, KeyClass key_class,
                                   bool descending, PartNumbers* numbers) {
-  const auto code = [&](Key key) { return encode_bits(key, key_class, descending); };
-  std::uint64_t sum = 0, violations = 0;
-  if constexpr (std::is_same_v<Value, NoValue>) {
-    std::uint32_t found = 0;  // by one thread, which sees fewer than 2^32 keys
-    const auto look = [&](auto is_before) {
+  std::uint64_t sum = global_thread() == 0 ? count * constant_hash : 0;
+  std::uint32_t found = 0;  // by one thread, which sees fewer than 2^32 keys
+  const auto look = [&](auto is_before) {
+    if constexpr (std::is_same_v<Value, NoValue>)
       for_each_key(keys, count, [&](Key key, Key before) {
         found += is_before(key, before) ? 1 : 0;
-        sum += record_hash(key, NoValue{});
+        sum += varying_hash(key, NoValue{});
       });
-    };
-    // The kernel is instruction-bound, so the usual key types are compared without encoding them.
-    if (key_class == KeyClass::unsigned_integer && !descending) look([](Key a, Key b) { return a < b; });
-    else if (key_class == KeyClass::signed_integer && !descending)
-      look([](Key a, Key b) {
-        return static_cast<std::make_signed_t<Key>>(a) < static_cast<std::make_signed_t<Key>>(b);
+    else
+      for_each_record(keys, values, count, [&](Key key, Key before, const Value& value) {
+        found += is_before(key, before) ? 1 : 0;
+        sum += varying_hash(key, value);
       });
-    else look([&](Key a, Key b) { return code(a) < code(b); });
-    violations = found;
-  } else
-    for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
-      violations += code(keys[i]) < code(keys[i == 0 ? 0 : i - 1]) ? 1 : 0;
-      sum += record_hash(keys[i], values[i]);
-    }
+  };
+  // The kernel would be bound by instructions if the class of the keys were not a constant.
+  const auto look_at = [&]<KeyClass known>() {
+    const auto rises = [](Key a, Key b) { return encode_bits(a, known, false) < encode_bits(b, known, false); };
+    if (descending) look([&](Key key, Key before) { return rises(before, key); });
+    else look(rises);
+  };
+  if (key_class == KeyClass::unsigned_integer) look_at.template operator()<KeyClass::unsigned_integer>();
+  else if (key_class == KeyClass::signed_integer) look_at.template operator()<KeyClass::signed_integer>();
+  else look_at.template operator()<KeyClass::floating>();
   add_block_sum(sum, &numbers->checksum);
   __syncthreads();  // both sums use the same shared memory
-  add_block_sum(violations, &numbers->violations);
+  add_block_sum(found, &numbers->violations);
   if (global_thread() != 0) return;
-  numbers->first_key = code(keys[0]);
-  numbers->last_key = code(keys[count - 1]);
+  numbers->first_key = encode_bits(keys[0], key_class, descending);
+  numbers->last_key = encode_bits(keys[count - 1], key_class, descending);
 }
 
 template <typename Key>
@@ -186,7 +217,7 @@ void checksum(cudaStream_t stream, RecordType type, RawRecords records, std::uin
   with_record(type, [&](auto key, auto value) {
     using Key = typename decltype(key)::type;
     using Value = typename decltype(value)::type;
-    checksum_kernel<Key, Value><<<grid_for(count), block_threads, 0, stream>>>(
+    checksum_kernel<Key, Value><<<resident_grid_for<checksum_kernel<Key, Value>>(count), block_threads, 0, stream>>>(
         static_cast<const Key*>(records.keys), static_cast<const Value*>(records.values), count, sum);
   });
   check_launch("checksum");
@@ -198,7 +229,8 @@ void check_part(cudaStream_t stream, RecordType type, KeyCoding coding, RawRecor
   with_record(type, [&](auto key, auto value) {
     using Key = typename decltype(key)::type;
     using Value = typename decltype(value)::type;
-    check_part_kernel<Key, Value><<<grid_for(count), block_threads, 0, stream>>>(
+    const unsigned blocks = resident_grid_for<check_part_kernel<Key, Value>>(count);
+    check_part_kernel<Key, Value><<<blocks, block_threads, 0, stream>>>(
         static_cast<const Key*>(records.keys), static_cast<const Value*>(records.values), count, key_class(coding.type),
         coding.descending, numbers);
   });

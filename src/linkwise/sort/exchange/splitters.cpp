@@ -9,30 +9,6 @@
 #include "linkwise/primitives/gathering.hpp"
 
 namespace linkwise {
-namespace {
-
-RecordType sample_type(KeyWidth width) { return {width, ValueWidth::v8}; }
-
-// Samples one source, and copies the samples into `to` on the leader.
-Buffer take_samples(Runtime& runtime, KeyType type, bool descending, const SampleSource& source, std::uint64_t seed,
-                    const Records& to) {
-  const bool on_host = source.keys.pageable && !source.keys.place.is_gpu();
-  const Stream sampler = on_host ? runtime.stream(Place::host(), "sample") : source.stream;
-  Buffer local = runtime.allocate(sampler.place, record_bytes(to.type, to.count), "samples");
-  const Records taken = records_in(local.view(), to.type, to.count);
-  sample(runtime, sampler, type, descending, source.keys, seed, source.tag_base, taken.keys, taken.values);
-  if (on_host) runtime.wait(source.stream, runtime.record(sampler));
-  copy(runtime, source.stream, to, taken);
-  return local;
-}
-
-}  // namespace
-
-std::uint64_t samples_of(std::uint64_t count, std::uint64_t total, std::uint64_t wanted) {
-  if (total <= wanted || count == 0) return count;
-  const double share = static_cast<double>(count) / static_cast<double>(total) * static_cast<double>(wanted);
-  return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(share), 1, count);
-}
 
 double sampling_error(std::uint64_t parts, std::uint64_t samples) {
   return 5 * std::sqrt(static_cast<double>(parts) / static_cast<double>(samples));
@@ -40,36 +16,25 @@ double sampling_error(std::uint64_t parts, std::uint64_t samples) {
 
 std::uint64_t sample_bytes(const Kernels& kernels, KeyWidth width, std::uint64_t samples) {
   // All samples twice, the leader's own once more, and scratch for sorting them; rounded up for alignment.
-  return 3 * record_bytes(sample_type(width), samples) + kernels.sort_scratch_bytes(sample_type(width), samples) + 8192;
+  const RecordType type = Samples::type(width);
+  return 3 * record_bytes(type, samples) + kernels.sort_scratch_bytes(type, samples) + 8192;
 }
 
-SortedSamples sort_samples(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources) {
-  const RecordType record = sample_type(key_width(type));
-  std::uint64_t samples = 0;
-  for (const SampleSource& source : sources) samples += source.samples;
-  SortedSamples result{sources.front().stream, {}, {}};
-  const auto allocate = [&](std::uint64_t bytes) {
-    return result.memory.emplace_back(runtime.allocate(result.stream.place, bytes, "samples")).view();
-  };
-  const MemoryView primary = allocate(record_bytes(record, samples)), secondary = allocate(primary.bytes);
-  const MemoryView scratch = allocate(runtime.kernels().sort_scratch_bytes(record, samples));
-  const Records gathered = records_in(primary, record, samples);
-  std::uint64_t first = 0, seed = 0;
-  for (const SampleSource& source : sources) {
-    const Records slot = gathered.slice(first, source.samples);
-    result.memory.push_back(take_samples(runtime, type, descending, source, seed++, slot));
-    runtime.wait(result.stream, runtime.record(source.stream));
-    first += source.samples;
-  }
+Samples sort_samples(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources) {
+  Samples samples = gather_samples(runtime, type, descending, sources);
+  const Records gathered = samples.records;
+  const MemoryView room = samples.allocate(runtime, record_bytes(gathered.type, gathered.count));
+  const MemoryView scratch =
+      samples.allocate(runtime, runtime.kernels().sort_scratch_bytes(gathered.type, gathered.count));
   // Stable, so that samples with equal keys stay in the order of their tags.
-  result.records =
-      sort(runtime, result.stream, gathered, records_in(secondary, record, samples), {0, record.key_bits()}, scratch);
-  return result;
+  samples.records = sort(runtime, samples.stream, gathered, records_in(room, gathered.type, gathered.count),
+                         {0, gathered.type.key_bits()}, scratch);
+  return samples;
 }
 
 std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources,
                              int parts) {
-  const SortedSamples samples = sort_samples(runtime, type, descending, sources);
+  const Samples samples = sort_samples(runtime, type, descending, sources);
   const Stream leader = samples.stream;
   const Records& sorted = samples.records;
   const RecordType record = sorted.type;

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "linkwise/primitives/primitives.hpp"
+#include "linkwise/sort/exchange/samples.hpp"
 
 namespace linkwise {
 
@@ -19,28 +19,13 @@ struct Cut {
   std::uint64_t tag = 0;
 };
 
-/// A part of the input to sample, in the order of the input.
-struct SampleSource {
-  Stream stream;    ///< of the GPU that samples it
-  MemoryView keys;  ///< on that GPU, or anywhere on the host
-  std::uint64_t samples = 0;
-  std::uint64_t tag_base = 0;  ///< the tag of its first key; tags rise with the input's order
-};
-
-/// Samples on the first source's GPU, sorted by code; equal codes are in the order of the sources.
-struct SortedSamples {
-  Stream stream;    ///< on which they are sorted
-  Records records;  ///< codes, and tags as values
-  std::vector<Buffer> memory;
-};
-SortedSamples sort_samples(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources);
+/// Samples in the order of their codes; equal codes are in the order of the sources.
+Samples sort_samples(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources);
 
 /// The `parts` - 1 cuts in ascending order. Sorts the samples on the first source's GPU; blocks until they are known.
 std::vector<Cut> choose_cuts(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources,
                              int parts);
 
-/// How many of `wanted` samples to take from a source with `count` of the `total` keys; all, if `total` is no more.
-std::uint64_t samples_of(std::uint64_t count, std::uint64_t total, std::uint64_t wanted);
 /// The error of a part's size that samples may cause, as a fraction: five times sqrt(parts / samples), which is about
 /// the usual error. Larger ones do not occur.
 double sampling_error(std::uint64_t parts, std::uint64_t samples);

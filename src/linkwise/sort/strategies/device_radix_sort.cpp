@@ -111,43 +111,18 @@ class DeviceRadixSort {
     return arrived;
   }
 
-  // Whether MSD radix sort could be used for the shares. A single GPU's records have already been considered for it
+  // Whether the buckets are sorted by MSD radix sort. A single GPU's records have already been considered for it
   // (one_gpu_sort.hpp).
-  [[nodiscard]] bool may_suit_msd() const {
-    const Kernels& kernels = runtime_.kernels();
-    if (input_.size() == 1 || !may_suit_msd_sort(kernels, type_, total_ / (input_.size() * buckets_))) return false;
-    return std::ranges::all_of(input_, [&](const Records& records) {
-      return records.count == 0 || kernels.msd_sort_scratch_bytes(type_, records.count) > 0;
-    });
-  }
-
-  // Whether MSD radix sort will be used. The shares receive keys from all inputs, so each input is sampled.
-  bool suits_msd() {
+  [[nodiscard]] bool suits_msd() const {
     if (!has_room_for_msd_) return false;
-    std::vector<Buffer> buffers;
-    std::vector<KeySpread> spreads(input_.size());
-    std::vector<ReadBack> reads;
-    bool suits = true;
+    std::vector<SampleSource> sources;
+    for (std::size_t g = 0; g < input_.size(); ++g) sources.push_back({streams_[g], input_[g].keys});
     try {
-      for (std::size_t g = 0; g < input_.size(); ++g) {
-        if (input_[g].count == 0) continue;
-        const Place place = streams_[g].place;
-        const std::uint64_t bytes = runtime_.kernels().msd_sort_scratch_bytes(type_, input_[g].count);
-        Buffer scratch = runtime_.allocate(place, bytes, "sort scratch");
-        Buffer numbers = runtime_.allocate(place, sizeof(KeySpread), "spread of the keys");
-        look_at_keys(runtime_, streams_[g], own_codes(type_.key), input_[g], SortBuffers::three, scratch.view(),
-                     numbers.view());
-        reads.push_back({streams_[g], numbers.view(), &spreads[g], &even_spread});
-        buffers.push_back(std::move(scratch));
-        buffers.push_back(std::move(numbers));
-      }
+      return keys_suit_msd_sort(runtime_, code_type(type_.key), /*descending=*/false, std::move(sources), type_,
+                                total_ / (input_.size() * buckets_));
     } catch (const OutOfMemoryError&) {
-      suits = false;
+      return false;
     }
-    runtime_.read_back(reads);  // waits until the buffers are unused: the sort needs their memory
-    for (std::size_t g = 0; g < input_.size(); ++g)
-      suits &= input_[g].count == 0 || suits_msd_sort(type_.key, spreads[g]);
-    return suits;
   }
 
   // Uses the plan's number of buckets or, if it has none, the fewest that fit into memory, as each costs time.
@@ -162,7 +137,7 @@ class DeviceRadixSort {
                        std::to_string(input_.size()) + " GPUs can have " + std::to_string(most) +
                        "; make it less, or leave it out");
     buckets_ = std::min(wanted, most);
-    has_room_for_msd_ = may_suit_msd();
+    has_room_for_msd_ = input_.size() > 1;
     while (true) {
       try {
         for (std::size_t g = 0; g < input_.size(); ++g) reserve(g);
@@ -184,17 +159,15 @@ class DeviceRadixSort {
         overwrites_ && per_bucket <= input_[g].count ? 0 : std::min(max_lanes, buckets_) * per_bucket;
     const Kernels& kernels = runtime_.kernels();
     const auto parts = static_cast<int>(input_.size() * buckets_);
-    runtime_.reserve(
-        streams_[g].place,
-        record_bytes(type_, share + room) + max_lanes * kernels.sort_scratch_bytes(type_, per_bucket) +
-            (has_room_for_msd_ ? std::min(max_lanes, buckets_) * kernels.msd_sort_scratch_bytes(type_, per_bucket)
-                               : 0) +
-            kernels.partition_scratch_bytes(type_, input_[g].count, parts) +
-            sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)) + msb_bytes(plan_, parts) + small_things);
+    runtime_.reserve(streams_[g].place, record_bytes(type_, share + room) + max_lanes * scratch_bytes(per_bucket) +
+                                            kernels.partition_scratch_bytes(type_, input_[g].count, parts) +
+                                            sample_bytes(kernels, type_.key, std::min(plan_.samples, total_)) +
+                                            msb_bytes(plan_, parts) + small_things);
   }
 
-  [[nodiscard]] bool lands_in_secondary(const Bucket& bucket, int end) const {
-    return runtime_.kernels().sort_lands_in_secondary(type_, bucket.count, {0, end});
+  [[nodiscard]] std::uint64_t scratch_bytes(std::uint64_t most) const {
+    return has_room_for_msd_ ? local_sort_scratch_bytes(runtime_.kernels(), type_, most)
+                             : runtime_.kernels().sort_scratch_bytes(type_, most);
   }
 
   // Decides where the share's buckets are received and sorted, and allocates.
@@ -206,11 +179,8 @@ class DeviceRadixSort {
       share.largest = std::max(share.largest, bucket.count);
       bits = std::max(bits, bucket.bits.end);
     }
-    // All buckets must end in the same buffer: that of the bucket with the most bits. One with fewer bits is sorted
-    // by a few more than it needs if it would end in the other buffer.
-    share.is_odd = lands_in_secondary(share.buckets.front(), bits);
-    for (Bucket& bucket : share.buckets)
-      while (lands_in_secondary(bucket, bucket.bits.end) != share.is_odd && bucket.bits.end < bits) ++bucket.bits.end;
+    // All buckets must end in the same buffer: that in which the one with the most bits does.
+    share.is_odd = runtime_.kernels().sort_lands_in_secondary(type_, share.buckets.front().count, {0, bits});
     share.spare_in_input = overwrites_ && !share.is_odd && share.largest <= input_[g].count;
     share.lanes = std::min(max_lanes, buckets_);
     if (share.spare_in_input && share.lanes * share.largest > input_[g].count) share.lanes = 1;
@@ -223,13 +193,11 @@ class DeviceRadixSort {
     const Share& share = shares_[g];
     std::vector<Stream> streams{streams_[g]};
     if (share.lanes > 1) streams.push_back(runtime_.stream(streams_[g].place, "compute 2"));
-    std::vector<LocalSort> sorts;
+    std::vector<Buffer> scratch;
     for (const Stream stream : streams) {
       for (const Event event : arrived) runtime_.wait(stream, event);
-      sorts.emplace_back(runtime_, stream, type_, share.largest);
+      scratch.push_back(runtime_.allocate(stream.place, scratch_bytes(share.largest), "sort scratch"));
     }
-    if (by_msd_)
-      for (LocalSort& sort : sorts) sort.allow_msd(type_, share.largest);
     std::vector<Event> done;
     for (std::size_t b = 0; b < share.buckets.size(); ++b) {
       const Bucket& bucket = share.buckets[b];
@@ -237,14 +205,14 @@ class DeviceRadixSort {
       // The spare room of two lanes is two buckets long: an odd sort may overwrite any bucket before its predecessor.
       // It is ordered after those on its own lane, and waits for the last such one on the other lane.
       if (share.is_odd && b > share.lanes) runtime_.wait(streams[lane], done[b - share.lanes - 1]);
-      const Records first = share.arriving(type_, bucket), second = other_buffer(g, bucket, lane * share.largest);
-      const Records sorted = sorts[lane].sort(first, second, bucket.bits, share.is_odd);
-      // A single record is not moved by sorting it.
-      if (share.is_odd && sorted.keys.data == first.keys.data) copy(runtime_, streams[lane], second, sorted);
+      sort_locally(runtime_, streams[lane], share.arriving(type_, bucket),
+                   other_buffer(g, bucket, lane * share.largest),
+                   {bucket.bits, by_msd_, share.is_odd ? LocalSort::Into::second : LocalSort::Into::first},
+                   scratch[lane].view());
       done.push_back(runtime_.record(streams[lane]));
     }
     for (std::size_t lane = 1; lane < share.lanes; ++lane) runtime_.wait(streams_[g], runtime_.record(streams[lane]));
-    for (LocalSort& sort : sorts) sort.retire();
+    for (Buffer& buffer : scratch) runtime_.retire(std::move(buffer));
   }
 
   // An odd sort's result goes to its place among the sorted records; an even sort's second buffer is just spare room.

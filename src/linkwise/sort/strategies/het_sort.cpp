@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "linkwise/device/arena.hpp"
+#include "linkwise/sort/exchange/samples.hpp"
+#include "linkwise/sort/local_sort.hpp"
 #include "linkwise/sort/merge/run_merge.hpp"
 #include "linkwise/sort/verify.hpp"
 
@@ -40,7 +42,7 @@ class HetSort {
         groups_((count + at_once_ - 1) / at_once_),
         verify_(options.verify) {
     const std::uint64_t share = share_of(plan, at_once_);
-    const std::uint64_t scratch = runtime.kernels().sort_scratch_bytes(type_, share);
+    const std::uint64_t scratch = local_sort_scratch_bytes(runtime.kernels(), type_, share);
     for (const int gpu : plan.gpus) {
       const Place place = Place::gpu(gpu);
       runtime.reserve(place,
@@ -55,6 +57,8 @@ class HetSort {
       worker->numbers = runtime.allocate(place, numbers_bytes(), "verification");
       workers_.push_back(std::move(worker));
     }
+    by_msd_ = keys_suit_msd_sort(runtime, io.key_type(), options.descending,
+                                 {{workers_.front()->compute, io.host_keys(0, count)}}, type_, share);
   }
 
   void run(const HostOutputs& output) {
@@ -185,8 +189,8 @@ class HetSort {
     if (plan_.het_buffers == 2) runtime_.wait(worker.compute, runtime_.record(worker.out));
     io_.encode_rows(worker.compute, rows.begin, records, native_in_buffer(g, worker.holding, rows.count()));
     if (verify_) checksum(runtime_, worker.compute, records, number(g, group, sum_in));
-    const Records sorted = sort(runtime_, worker.compute, records, in_buffer(g, auxiliary, rows.count()),
-                                {0, type_.key_bits()}, worker.scratch.view());
+    const Records sorted = sort_locally(runtime_, worker.compute, records, in_buffer(g, auxiliary, rows.count()),
+                                        {{0, type_.key_bits()}, by_msd_}, worker.scratch.view());
     if (verify_) {
       checksum(runtime_, worker.compute, sorted, number(g, group, sum_out));
       check_order(runtime_, worker.compute, type_.key, sorted.keys, number(g, group, violations));
@@ -256,6 +260,7 @@ class HetSort {
   RecordType type_;
   std::uint64_t count_, at_once_, groups_;
   bool verify_;
+  bool by_msd_ = false;  // how chunks are sorted
   std::vector<std::unique_ptr<Worker>> workers_;
   Records runs_, merged_;
   std::vector<Records> final_runs_;
@@ -267,7 +272,7 @@ std::uint64_t het_bytes_per_gpu(const Kernels& kernels, const SortPlan& plan, Re
                                 bool is_narrow) {
   const std::uint64_t share = share_of(plan, records);
   return static_cast<std::uint64_t>(plan.het_buffers) * buffer_bytes(type, share, is_narrow) +
-         rounded(kernels.sort_scratch_bytes(type, share)) + 4096;
+         rounded(local_sort_scratch_bytes(kernels, type, share)) + bytes_to_look_at_keys(kernels, type) + 4096;
 }
 
 std::vector<Records> het_sort_into_runs(Runtime& runtime, SortPlan plan, const HostIo& io, std::uint64_t count,

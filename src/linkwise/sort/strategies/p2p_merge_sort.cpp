@@ -167,7 +167,8 @@ void p2p_merge_sort(Runtime& runtime, Router& router, std::vector<Chunk>& chunks
   if (!std::has_single_bit(chunks.size()) || chunks.size() > 2 * max_segments)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(chunks.size()) + "; use radix");
   runtime.set_phase("sort");
-  for (Chunk& chunk : chunks) sort_locally(runtime, chunk, {0, chunk.type().key_bits()});
+  const bool by_msd = chunks_suit_msd_sort(runtime, chunks);
+  for (Chunk& chunk : chunks) sort_locally(runtime, chunk, {0, chunk.type().key_bits()}, by_msd);
   if (chunks.size() > 1) Merger(runtime, router, chunks, expected_order).merge_groups(chunks.size());
 }
 

@@ -14,6 +14,7 @@ void radix_sort(Runtime& runtime, Router& router, const SortPlan& plan, std::vec
   if (total == 0) return;
   runtime.set_phase("partition");
   const auto gpus = static_cast<int>(chunks.size());
+  const bool by_msd = chunks_suit_msd_sort(runtime, chunks);
   RadixExchange exchange(runtime, plan, std::move(sources), gpus);
 
   std::vector<Event> sent;
@@ -37,7 +38,7 @@ void radix_sort(Runtime& runtime, Router& router, const SortPlan& plan, std::vec
     chunks[d].flip(exchange.received(d));
   }
   runtime.set_phase("sort");
-  for (int d = 0; d < gpus; ++d) sort_locally(runtime, chunks[d], exchange.bits(d));
+  for (int d = 0; d < gpus; ++d) sort_locally(runtime, chunks[d], exchange.bits(d), by_msd);
 }
 
 }  // namespace linkwise

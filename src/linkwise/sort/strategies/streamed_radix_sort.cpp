@@ -69,12 +69,12 @@ std::uint64_t StreamedRadixSort::bytes_per_gpu(const Kernels& kernels, const Sor
                                                 : 0;
   return rounded(record_bytes(type, buckets * layout.bucket_capacity)) + rounded(secondary_bytes(layout, type)) +
          rounded(scratch) + layout.ring() * rounded(PieceExchange::slot_bytes(type, layout.piece_capacity)) + cuts +
-         8192;
+         bytes_to_look_at_keys(kernels, type) + 8192;
 }
 
 std::uint64_t StreamedRadixSort::scratch_bytes(const Kernels& kernels, const Layout& layout, RecordType type) {
   const std::uint64_t sorted = std::max(layout.bucket_capacity, layout.shortest_sorted);
-  return std::max(kernels.sort_scratch_bytes(type, sorted),
+  return std::max(local_sort_scratch_bytes(kernels, type, sorted),
                   kernels.partition_scratch_bytes(type, layout.piece_capacity, layout.parts()));
 }
 
@@ -125,7 +125,7 @@ std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs,
   checksum_ = 0;
   const Call call{type, runs, options, layout_.ring() > 0, cuts_when_all_is_there(plan_) || layout_.parts() == 1};
   Run run = begin(call, 0), leaving, next;
-  if (!call.cuts_late) run.cuts = sample_cuts(call, run);
+  look_at_samples(call, run);
   for (std::size_t piece = 0; piece < (call.overlaps ? PieceExchange::ring_slots : 1); ++piece)
     copy_in_piece(call, piece);
   for (std::size_t r = 0; r < runs.size(); ++r, leaving = std::exchange(run, std::exchange(next, {}))) {
@@ -145,7 +145,7 @@ std::size_t StreamedRadixSort::sort(KeyType type, std::span<const SortRun> runs,
 StreamedRadixSort::Run StreamedRadixSort::begin(const Call& call, std::size_t r) const {
   const auto pieces = static_cast<std::size_t>(layout_.pieces), parts = static_cast<std::size_t>(layout_.parts());
   const ArrivingRows rows{&io_, call.runs[r].first, call.runs[r].count, layout_.pieces, r * pieces};
-  return {rows, r, {}, std::vector<std::uint64_t>(parts), call.options.verify};
+  return {rows, r, {}, false, std::vector<std::uint64_t>(parts), call.options.verify};
 }
 
 // Pieces are numbered consecutively across all runs, in the order in which they take the ring's slots.
@@ -173,12 +173,13 @@ bool StreamedRadixSort::receive(const Call& call, Run& run, const Run* leaving, 
     if (piece + 2 != std::max<std::size_t>(pieces, 2)) continue;
     // Read small results back now, while no large copies leave the GPUs: the small ones would queue up behind them.
     if (leaving != nullptr) verify(*std::exchange(leaving, nullptr));
-    if (next != nullptr && !call.cuts_late) next->cuts = sample_cuts(call, *next);
+    if (next != nullptr) look_at_samples(call, *next);
   }
   return true;
 }
 
-std::vector<Cut> StreamedRadixSort::sample_cuts(const Call& call, const Run& run) {
+// Decides from samples of a run's host keys how it is cut, unless that is done later, and how its buckets are sorted.
+void StreamedRadixSort::look_at_samples(const Call& call, Run& run) {
   runtime_.set_phase("sample");
   std::vector<SampleSource> sources;
   const std::uint64_t gpus = workers_.size();
@@ -187,11 +188,13 @@ std::vector<Cut> StreamedRadixSort::sample_cuts(const Call& call, const Run& run
     sources.push_back({workers_[g]->compute, io_.host_keys(run.rows.first + begin, end - begin),
                        samples_of(end - begin, run.rows.count, plan_.samples), begin});
   }
-  return choose_cuts(runtime_, call.type, call.options.descending, sources, layout_.parts());
+  const bool descending = call.options.descending;
+  if (!call.cuts_late) run.cuts = choose_cuts(runtime_, call.type, descending, sources, layout_.parts());
+  run.by_msd = keys_suit_msd_sort(runtime_, call.type, descending, std::move(sources), io_.record_type(),
+                                  run.rows.count / static_cast<std::uint64_t>(layout_.parts()));
 }
 
-// The same for a run that has arrived in one piece and is encoded: from histograms or, where those cannot, from
-// samples.
+// The cuts of a run that has arrived in one piece and is encoded: from histograms or, where those cannot, from samples.
 std::vector<Cut> StreamedRadixSort::cuts_of_everything(const Run& run) {
   runtime_.set_phase("histogram");
   const KeyWidth width = io_.record_type().key;
@@ -246,25 +249,18 @@ Records StreamedRadixSort::bucket(std::size_t part, bool is_spare) const {
   return all.slice(part % buckets * layout_.bucket_capacity, layout_.bucket_capacity);
 }
 
-// How to sort each bucket of a GPU. If they all must end in the same buffer, some are sorted by more bits than they
-// need.
-StreamedRadixSort::BucketSorts StreamedRadixSort::sorts_of(const Run& run, std::size_t gpu, bool in_one_buffer) const {
-  const auto buckets = static_cast<std::size_t>(layout_.buckets);
-  const RecordType type = io_.record_type();
-  const Kernels& kernels = runtime_.kernels();
-  BucketSorts sorts;
-  for (std::size_t part = gpu * buckets; part < (gpu + 1) * buckets; ++part)
-    sorts.bits.push_back(open_bits(run.cuts, part, type.key_bits()));
-  if (!in_one_buffer) return sorts;
-  const int most = std::ranges::max(sorts.bits, {}, &BitRange::end).end;
-  sorts.end_in_spare = kernels.sort_lands_in_secondary(type, layout_.bucket_capacity, {0, most});
-  for (std::size_t b = 0; b < buckets; ++b) {
-    BitRange& bits = sorts.bits[b];
-    while (bits.end < most &&
-           kernels.sort_lands_in_secondary(type, run.received[gpu * buckets + b], bits) != sorts.end_in_spare)
-      ++bits.end;
-  }
-  return sorts;
+BitRange StreamedRadixSort::bits_of(const Run& run, std::size_t part) const {
+  return open_bits(run.cuts, part, io_.record_type().key_bits());
+}
+
+// The buffer in which all buckets of a GPU are to end: that in which the one that is sorted by the most bits does.
+LocalSort::Into StreamedRadixSort::where_all_end(const Run& run, std::size_t gpu) const {
+  int most = 0;
+  for (std::size_t b = 0; b < static_cast<std::size_t>(layout_.buckets); ++b)
+    most = std::max(most, bits_of(run, gpu * static_cast<std::size_t>(layout_.buckets) + b).end);
+  const bool in_spare =
+      runtime_.kernels().sort_lands_in_secondary(io_.record_type(), layout_.bucket_capacity, {0, most});
+  return in_spare ? LocalSort::Into::second : LocalSort::Into::first;
 }
 
 // With `next_overlaps`, one buffer of each GPU is free when its buckets are sorted: the next run arrives there while
@@ -276,9 +272,9 @@ void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& out
   std::vector<std::uint64_t> output_row{0};
   for (const std::uint64_t count : run.received) output_row.push_back(output_row.back() + count);
   const auto buckets = static_cast<std::size_t>(layout_.buckets);
-  std::vector<BucketSorts> sorts;
+  std::vector<LocalSort::Into> into;
   for (std::size_t g = 0; g < workers_.size(); ++g) {
-    sorts.push_back(sorts_of(run, g, next_overlaps));
+    into.push_back(next_overlaps ? where_all_end(run, g) : LocalSort::Into::either);
     for (const Event event : exchanged) runtime_.wait(workers_[g]->compute, event);
     runtime_.wait(workers_[g]->compute, workers_[g]->gone);
   }
@@ -291,13 +287,8 @@ void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& out
       runtime_.set_phase("sort");
       const Records primary = bucket(part, /*is_spare=*/false).slice(0, count);
       const Records secondary = bucket(part, /*is_spare=*/true).slice(0, count);
-      Records sorted =
-          linkwise::sort(runtime_, worker.compute, primary, secondary, sorts[g].bits[b], worker.scratch.view());
-      const Records& wanted = sorts[g].end_in_spare ? secondary : primary;
-      if (next_overlaps && sorted.keys.data != wanted.keys.data) {  // a few records, which are sorted in another way
-        copy(runtime_, worker.compute, wanted, sorted);
-        sorted = wanted;
-      }
+      const Records sorted = sort_locally(runtime_, worker.compute, primary, secondary,
+                                          {bits_of(run, part), run.by_msd, into[g]}, worker.scratch.view());
       if (run.verify)
         check_part(runtime_, worker.compute, own_codes(sorted.type.key), sorted,
                    worker.notes[run.number % 2].slice(sizeof(PartNumbers) * b, sizeof(PartNumbers)));
@@ -311,7 +302,7 @@ void StreamedRadixSort::sort_and_copy_out(const Run& run, const HostOutputs& out
     Worker& worker = *workers_[g];
     worker.sorted = runtime_.record(worker.compute);
     worker.gone = runtime_.record(worker.out);
-    if (next_overlaps && !sorts[g].end_in_spare) worker.arrival = 1 - worker.arrival;
+    if (into[g] == LocalSort::Into::first) worker.arrival = 1 - worker.arrival;
   }
 }
 

@@ -22,6 +22,7 @@
 #include "linkwise/sort/exchange/piece_exchange.hpp"
 #include "linkwise/sort/exchange/splitters.hpp"
 #include "linkwise/sort/host_io.hpp"
+#include "linkwise/sort/local_sort.hpp"
 #include "linkwise/sort/sort_plan.hpp"
 
 namespace linkwise {
@@ -75,6 +76,7 @@ class StreamedRadixSort {
     ArrivingRows rows;
     std::size_t number = 0;  ///< among the runs of the call
     std::vector<Cut> cuts;
+    bool by_msd = false;                  ///< how buckets are sorted
     std::vector<std::uint64_t> received;  ///< records in each part
     bool verify = false;
   };
@@ -86,22 +88,19 @@ class StreamedRadixSort {
     bool overlaps = false;   ///< there is a ring; without it, a run arrives in a buffer that the run before needs
     bool cuts_late = false;  ///< cuts, if any, are chosen when all of a run has arrived
   };
-  struct BucketSorts {
-    std::vector<BitRange> bits;
-    bool end_in_spare = false;
-  };
   struct Worker;
 
   static Layout layout_of(const SortPlan& plan, RecordType type, std::uint64_t records);
   static std::uint64_t scratch_bytes(const Kernels& kernels, const Layout& layout, RecordType type);
   static std::uint64_t secondary_bytes(const Layout& layout, RecordType type);
   [[nodiscard]] Records bucket(std::size_t part, bool is_spare) const;
-  [[nodiscard]] BucketSorts sorts_of(const Run& run, std::size_t gpu, bool in_one_buffer) const;
+  [[nodiscard]] BitRange bits_of(const Run& run, std::size_t part) const;
+  [[nodiscard]] LocalSort::Into where_all_end(const Run& run, std::size_t gpu) const;
 
   [[nodiscard]] Run begin(const Call& call, std::size_t r) const;
   void copy_in_piece(const Call& call, std::size_t number);
   bool receive(const Call& call, Run& run, const Run* leaving, Run* next);
-  std::vector<Cut> sample_cuts(const Call& call, const Run& run);
+  void look_at_samples(const Call& call, Run& run);
   void arrive(const Run& run, int piece);
   std::vector<Cut> cuts_of_everything(const Run& run);
   bool exchange(Run& run, int piece);

@@ -128,11 +128,11 @@ class SpanPartition {
     for (int i = 0; i < items; ++i) {
       if (level_threads * i < left) {
         memory_.keys[atomicAdd(&memory_.span.start[digit(key[i])], 1u)] = key[i];
-        if (sums) hashes += record_hash(key[i], NoValue{});
+        if (sums) hashes += varying_hash(key[i], NoValue{});
       }
       if (i % 4 == 3) asm volatile("" ::: "memory");  // few in flight: the keys take most registers
     }
-    if (sums) source_.add_to_checksum(hashes);
+    if (sums) add_to_checksum(hashes, span);
   }
 
   __device__ __forceinline__ void add_hashes(const Key (&key)[items], const Span& span) {
@@ -140,8 +140,12 @@ class SpanPartition {
     std::uint64_t hashes = 0;
 #pragma unroll
     for (int i = 0; i < items; ++i)
-      if (level_threads * i < left) hashes += record_hash(key[i], NoValue{});
-    source_.add_to_checksum(hashes);
+      if (level_threads * i < left) hashes += varying_hash(key[i], NoValue{});
+    add_to_checksum(hashes, span);
+  }
+  // Of one thread the hashes of its keys, without the constant.
+  __device__ __forceinline__ void add_to_checksum(std::uint64_t hashes, const Span& span) {
+    source_.add_to_checksum(hashes + (threadIdx.x == 0 ? span.count * constant_hash : 0));
   }
 
   template <typename Digit>
