@@ -5,9 +5,10 @@
 
 A page has `<!-- figures: NAME -->` and `<!-- end of figures -->`; what stands between them is rendered. NAME is a table
 of `docs/figures.toml`, whose cells name raw results and fields: a row and a column together say `files` (names under
-benchmarks/results), `where` (which of the file's results) and `field` (keys, down to numbers in seconds). A cell shows
-the least and the greatest of all repetitions of all its files. `section` is where a file's results are, if not under
-"results"; where several match, `of = "all"` shows the range of all, and `of = "best"` the greatest of what was tried.
+benchmarks/results), `where` (which of the file's results) and `field` (keys, down to numbers in seconds). A column may
+have further files, `also`. A cell shows the least and the greatest of all repetitions of all its files. `section` is
+where a file's results are, if not under "results"; where several match, `of = "all"` shows the range of all, and
+`of = "best"` the greatest of what was tried.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def _cell(row: dict[str, Any], column: dict[str, Any], unit: str) -> str:
     if missing := {"files", "field"} - both.keys():
         raise FigureError(f"{row['label']}, {column['label']}: nothing says {' and '.join(sorted(missing))}")
     how = both["where"], both["field"], both.get("section", "results"), both.get("of", "one")
-    return shown([number for name in both["files"] for number in numbers_of(name, *how)], unit)
+    files = [*both["files"], *both.get("also", ())]
+    return shown([number for name in files for number in numbers_of(name, *how)], unit)
 
 
 def table(specification: dict[str, Any], page: Path) -> str:
@@ -97,7 +99,9 @@ def table(specification: dict[str, Any], page: Path) -> str:
     head = [f"{specification['about']} ({unit})", *(column["label"] for column in columns)]
     lines = [f"| {' | '.join(head)} |", f"|---|{'---:|' * len(columns)}"]
     lines += [f"| {row['label']} | {' | '.join(_cell(row, column, unit) for column in columns)} |" for row in rows]
-    names = dict.fromkeys(name for part in (*rows, *columns) for name in part.get("files", ()))
+    names = dict.fromkeys(
+        name for key in ("files", "also") for part in (*rows, *columns) for name in part.get(key, ())
+    )
     links = (f"[{name}]({os.path.relpath(RESULTS / f'{name}.json', page.parent)})" for name in names)
     return "\n".join([*lines, "", f"Raw results: {', '.join(links)}.", ""])
 

@@ -21,37 +21,23 @@ LINKWISE_BOTH constexpr Value row_number(std::uint64_t row) {
   else return static_cast<Value>(row);
 }
 
-/// A bijection after which both halves depend on all bits: three rounds of a Feistel network whose function is the sum
-/// of the halves of a square, since checking records is bound by instructions on the GPUs and on the cores.
-LINKWISE_BOTH constexpr std::uint32_t folded_square(std::uint32_t half) {
-  const std::uint64_t square = std::uint64_t{half} * half;
-  return static_cast<std::uint32_t>(square) + static_cast<std::uint32_t>(square >> 32);
-}
-LINKWISE_BOTH constexpr std::uint64_t mix_halves(std::uint64_t x) {
-  auto low = static_cast<std::uint32_t>(x), high = static_cast<std::uint32_t>(x >> 32);
-  high += folded_square(low);
-  low += folded_square(high);
-  high += folded_square(low);
-  return std::uint64_t{high} << 32 | low;
-}
-
 /// The checksum of a multiset of records is the sum of their hashes, modulo 2^64. Changing one key or value always
 /// changes it, and so does losing a record, but for one of 2^64; several errors cancel out with a chance of about
 /// 2^-63.
 ///
-/// A hash is a constant plus what `varying_hash` makes of the record, of a 32-bit key alone its square, so that the
-/// constants of many records can be added at once.
+/// A hash is a constant plus what `varying_hash` makes of the record: the constants of many can be added at once. Of a
+/// 32-bit key alone it is the square, because checking these is bound by instructions.
 constexpr std::uint64_t constant_hash = 0x9e3779b97f4a7c15ULL;
 template <typename Key, typename Value>
 LINKWISE_BOTH std::uint64_t varying_hash(Key key, const Value& value) {
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15ULL, other_odd = 0xc2b2ae3d27d4eb4fULL;
   if constexpr (std::is_same_v<Value, NoValue> && sizeof(Key) == 4) return std::uint64_t{key} * key;
-  else if constexpr (std::is_same_v<Value, NoValue>) return mix_halves(key);
-  else if constexpr (sizeof(Key) + sizeof(Value) == 8) return mix_halves(std::uint64_t{key} << 32 | value);
+  else if constexpr (std::is_same_v<Value, NoValue>) return mix64(key);
+  else if constexpr (sizeof(Key) + sizeof(Value) == 8) return mix64(std::uint64_t{key} << 32 | value);
   else if constexpr (std::is_same_v<Value, Value16>) {
     const std::uint64_t high = value.high * other_odd;
-    return mix_halves(key ^ (value.low * odd) ^ (high << 32 | high >> 32));
-  } else return mix_halves(key ^ value * odd);
+    return mix64(key ^ (value.low * odd) ^ (high << 32 | high >> 32));
+  } else return mix64(key ^ value * odd);
 }
 template <typename Key, typename Value>
 LINKWISE_BOTH std::uint64_t record_hash(Key key, const Value& value) {

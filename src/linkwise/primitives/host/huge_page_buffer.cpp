@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::uint64_t page = 4096, huge_page = 2 << 20;
 constexpr std::uint64_t worth_keeping = 64 << 10;
-constexpr std::uint64_t worth_rounding = 8 * huge_page;  // shorter buffers would grow by more than an eighth
 
 // Freed buffers, kept for later requests of nearly the same size: the kernel takes longer to provide new pages than a
 // gather takes to fill them.
@@ -79,7 +78,7 @@ bool huge_pages_pay(const std::filesystem::path& balloons) {
 void drop_spare_memory() { spare().drop(); }
 
 HugePageBuffer::HugePageBuffer(std::uint64_t bytes) {
-  const std::uint64_t unit = bytes >= worth_rounding ? huge_page : page;
+  const std::uint64_t unit = bytes >= huge_page ? huge_page : page;
   bytes_ = (std::max<std::uint64_t>(bytes, 1) + unit - 1) / unit * unit;
   data_ = spare().take(bytes_);
   if (data_ != nullptr) return;
@@ -88,7 +87,7 @@ HugePageBuffer::HugePageBuffer(std::uint64_t bytes) {
     throw OutOfMemoryError("the host cannot give " + std::to_string(bytes) + " bytes; free memory first");
   data_ = static_cast<std::byte*>(mapped);
   static const bool on_huge_pages = huge_pages_pay();
-  if (bytes_ >= huge_page && on_huge_pages) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
+  if (unit == huge_page && on_huge_pages) (void)madvise(data_, bytes_, MADV_HUGEPAGE);
 }
 
 HugePageBuffer::~HugePageBuffer() {
