@@ -99,9 +99,7 @@ def table(specification: dict[str, Any], page: Path) -> str:
     head = [f"{specification['about']} ({unit})", *(column["label"] for column in columns)]
     lines = [f"| {' | '.join(head)} |", f"|---|{'---:|' * len(columns)}"]
     lines += [f"| {row['label']} | {' | '.join(_cell(row, column, unit) for column in columns)} |" for row in rows]
-    names = dict.fromkeys(
-        name for key in ("files", "also") for part in (*rows, *columns) for name in part.get(key, ())
-    )
+    names = dict.fromkeys(name for key in ("files", "also") for part in (*rows, *columns) for name in part.get(key, ()))
     links = (f"[{name}]({os.path.relpath(RESULTS / f'{name}.json', page.parent)})" for name in names)
     return "\n".join([*lines, "", f"Raw results: {', '.join(links)}.", ""])
 

@@ -12,8 +12,8 @@ std::uint64_t local_sort_scratch_bytes(const Kernels& kernels, RecordType type, 
 struct LocalSort {
   /// The bits in which keys may differ.
   BitRange bits;
-  /// Suits them; `exchange/samples.hpp` asks a sample. Ignored for few records, and for records that MSD radix sort
-  /// does not support.
+  /// Whether the keys suit MSD radix sort, as keys_suit_msd_sort tells (exchange/samples.hpp). Few records, and such as
+  /// it does not support, are sorted by LSD radix sort anyway.
   bool by_msd = false;
   enum class Into : std::uint8_t { either, first, second } into = Into::either;
 };

@@ -302,7 +302,8 @@ class ParquetReader(TableReader):
     def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
         """See ``Reader``. Row groups without any of these rows are not read."""
         ends = self._ends
-        groups = np.unique(np.searchsorted(ends, rows, "right")).tolist()
+        of_row = np.searchsorted(ends, rows, "right")
+        groups = of_row[np.diff(of_row, prepend=-1) > 0].tolist()  # np.unique would load numpy.ma
         one_by_one = most_bytes is not None or len(groups) == 1
 
         def fetched(group: int) -> pa.Table:

@@ -52,7 +52,9 @@ STATEMENTS: dict[int, tuple[Statement, ...]] = {
     ),
     14: (
         Statement("sorting by radix is always better than by merging on several GPUs, by 2 to 12 %", "§4.3",
-                  lambda r: all(_faster(r, gpus, "16") for gpus in (2, 4, 8))),
+                  lambda r: all(_faster(r, gpus, "16") for gpus in (2, 4, 8)),
+                  fails="on two GPUs merging is ahead by 2 %: it sorts more on each GPU, and our local sort is faster "
+                        "than the paper's"),
         Statement("up to four GPUs the host merges, on eight it does not", "§4.3",
                   lambda r: all(r.of(f"radix, 16·10⁹ ⋈ 16·10⁹ on {gpus} GPUs, merge runs") for gpus in (1, 2, 4))
                   and not r.of("radix, 16·10⁹ ⋈ 16·10⁹ on 8 GPUs, merge runs")),

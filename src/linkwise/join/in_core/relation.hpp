@@ -11,7 +11,7 @@ namespace linkwise {
 
 class Relation {
  public:
-  /// Allocates on the GPU of each stream. `by_msd`: how to sort. @throws OutOfMemoryError.
+  /// Allocates on the GPU of each stream. `by_msd`: whether keys suit MSD radix sort. @throws OutOfMemoryError.
   Relation(Runtime& runtime, std::span<const Stream> streams, RecordType type, std::span<const PartRoom> room,
            bool by_msd);
 
