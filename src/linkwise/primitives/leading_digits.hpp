@@ -17,6 +17,9 @@ namespace linkwise {
 /// Whether the kernels support this for such records; most_part: the most records of a source or part.
 bool may_have_leading_digits(const Kernels& kernels, RecordType type, std::uint64_t most_part);
 
+/// As many keys, sampled from all sources, tell how they are distributed: a sort of one GPU samples as many itself.
+constexpr std::uint64_t enough_to_look_at = 1 << 14;
+
 /// One GPU's part in the shared first level.
 struct LeadingDigits {
   Stream stream;

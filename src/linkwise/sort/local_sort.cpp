@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "linkwise/device/arena.hpp"
+#include "linkwise/primitives/leading_digits.hpp"
 
 namespace linkwise {
 namespace {
@@ -44,6 +45,34 @@ Records sort_locally(Runtime& runtime, Stream stream, const Records& first, cons
   const Records& wanted = how.into == Into::first ? first : second;
   if (sorted.keys.data != wanted.keys.data) copy(runtime, stream, wanted, sorted);
   return wanted;
+}
+
+bool keys_suit_msd_sort(Runtime& runtime, KeyType type, bool descending, std::vector<SampleSource> sources,
+                        RecordType record, std::uint64_t most) {
+  const Kernels& kernels = runtime.kernels();
+  if (!may_suit_msd_sort(kernels, record, most) || !may_have_leading_digits(kernels, record, most)) return false;
+  const auto keys_of = [type](const SampleSource& source) {
+    return source.keys.bytes / static_cast<std::uint64_t>(native_bytes(type));
+  };
+  std::uint64_t total = 0;
+  for (const SampleSource& source : sources) total += keys_of(source);
+  for (SampleSource& source : sources) source.samples = samples_of(keys_of(source), total, enough_to_look_at);
+  Samples samples = gather_samples(runtime, type, descending, sources);
+  const MemoryView digits = samples.allocate(runtime, kernels.leading_digits_bytes());
+  const MemoryView scratch = samples.allocate(runtime, kernels.leading_digits_scratch_bytes(record, 0));
+  const MemoryView numbers = samples.allocate(runtime, sizeof(KeySpread));
+  const Records none{record, 0, {}, {}};
+  look_at_all_keys(runtime, {samples.stream, own_codes(record.key), none, digits, scratch},
+                   std::vector{samples.records.keys}, total, numbers);
+  KeySpread spread;
+  runtime.read_back({samples.stream, numbers, &spread, &even_spread});
+  return suits_msd_sort(record.key, spread);
+}
+
+std::uint64_t bytes_to_look_at_keys(const Kernels& kernels, RecordType record) {
+  constexpr std::uint64_t alignment = 8 << 10;  // of all allocations together
+  return 2 * record_bytes(Samples::type(record.key), enough_to_look_at) + kernels.leading_digits_bytes() +
+         kernels.leading_digits_scratch_bytes(record, 0) + alignment;
 }
 
 }  // namespace linkwise

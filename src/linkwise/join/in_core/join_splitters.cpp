@@ -6,6 +6,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/dispatch.hpp"
+#include "linkwise/sort/local_sort.hpp"
 
 namespace linkwise {
 namespace {

@@ -158,15 +158,8 @@ class SortedJoin {
                                 {}});
     }
     if (wants_keys_) room_ = std::make_unique<RangeBuffers>(runtime_, pairs_);
-    left_by_msd_ = suits_msd_sort(left_, lefts);
-    right_by_msd_ = suits_msd_sort(right_, rights);
-  }
-
-  // Whether pairs that have several runs' slices, of up to `most` rows, are sorted by MSD radix sort.
-  [[nodiscard]] bool suits_msd_sort(const SortedSide& side, std::uint64_t most) const {
-    if (side.is_merged()) return false;
-    return keys_suit_msd_sort(runtime_, side.key_type(), /*descending=*/false, side.keys(workers_.front().compute),
-                              side.type(), most);
+    left_.choose_sort(runtime_, workers_.front().compute, lefts);
+    right_.choose_sort(runtime_, workers_.front().compute, rights);
   }
 
   // Each GPU has consecutive pairs; successive calls go to the GPUs in turn.
@@ -208,9 +201,8 @@ class SortedJoin {
                     const MemoryView& violations) const {
     if (!side.is_merged() && records.count > 0) {
       const Records spare = records_in(worker.spare.view(), side.type(), records.count);
-      const bool by_msd = &side == &left_ ? left_by_msd_ : right_by_msd_;
       sort_locally(runtime_, worker.compute, records, spare,
-                   {{0, side.type().key_bits()}, by_msd, LocalSort::Into::first}, worker.scratch.view());
+                   {{0, side.type().key_bits()}, side.sorts_by_msd(), LocalSort::Into::first}, worker.scratch.view());
     }
     if (input_.verify || side.is_claimed())
       check_order(runtime_, worker.compute, records.type.key, records.keys, violations);
@@ -313,7 +305,7 @@ class SortedJoin {
   SortOptions options_;
   SortedSide left_, right_;
   Router router_;
-  bool wants_keys_, left_probes_, sums_, left_by_msd_ = false, right_by_msd_ = false;
+  bool wants_keys_, left_probes_, sums_;
   MergePathPartitions pairs_;
   std::unique_ptr<RangeBuffers> room_;
   std::vector<Worker> workers_;

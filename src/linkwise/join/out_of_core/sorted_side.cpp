@@ -2,6 +2,7 @@
 
 #include "linkwise/primitives/host/reference_matching.hpp"
 #include "linkwise/sort/host_sort.hpp"
+#include "linkwise/sort/local_sort.hpp"
 #include "linkwise/sort/merge/pairwise_merge.hpp"
 
 namespace linkwise {
@@ -32,10 +33,12 @@ void SortedSide::use(Runtime& runtime, Router& router, const SortOptions& option
   for (const HostColumns& run : copied_) ios_.emplace_back(runtime, router, run, options);
 }
 
-std::vector<SampleSource> SortedSide::keys(Stream stream) const {
-  std::vector<SampleSource> sources;
-  for (const HostIo& io : ios_) sources.push_back({stream, io.host_keys(0, io.rows())});
-  return sources;
+void SortedSide::choose_sort(Runtime& runtime, Stream stream, std::uint64_t most) {
+  if (is_merged()) return;
+  std::vector<SampleSource> keys;
+  for (const HostIo& io : ios_) keys.push_back({stream, io.host_keys(0, io.rows())});
+  sorts_by_msd_ =
+      keys_suit_msd_sort(runtime, columns_.front().key_type, /*descending=*/false, std::move(keys), type_, most);
 }
 
 std::vector<MemoryView> SortedSide::views() const {

@@ -5,7 +5,6 @@
 
 #include "linkwise/join/join_plan.hpp"
 #include "linkwise/join/out_of_core/merge_path_partitions.hpp"
-#include "linkwise/sort/exchange/samples.hpp"
 #include "linkwise/sort/host_io.hpp"
 #include "linkwise/transfer/router.hpp"
 
@@ -28,9 +27,9 @@ class SortedSide {
   /// The columns of the only run.
   [[nodiscard]] const HostColumns& merged() const { return columns_.front(); }
 
-  /// The keys of all runs, to be sampled by the stream's GPU.
-  [[nodiscard]] std::vector<SampleSource> keys(Stream stream) const;
-  [[nodiscard]] KeyType key_type() const { return columns_.front().key_type; }
+  /// Decides how slices of several runs, of up to `most` rows, are sorted together. The stream's GPU looks at a sample.
+  void choose_sort(Runtime& runtime, Stream stream, std::uint64_t most);
+  [[nodiscard]] bool sorts_by_msd() const { return sorts_by_msd_; }
   /// Where the runs lie.
   [[nodiscard]] std::vector<MemoryView> views() const;
 
@@ -69,7 +68,7 @@ class SortedSide {
   void sort_pairwise(Runtime& runtime, const SortPlan& plan, const HostColumns& columns, const SortOptions& options);
   void sort_into_one(Runtime& runtime, const SortPlan& plan, const HostColumns& columns, const SortOptions& options);
 
-  bool is_claimed_;
+  bool is_claimed_, sorts_by_msd_ = false;
   RecordType type_;
   std::vector<Buffer> memory_;
   std::vector<HostColumns> columns_, copied_;

@@ -33,11 +33,4 @@ struct Samples {
 /// In the order of the sources.
 Samples gather_samples(Runtime& runtime, KeyType type, bool descending, std::span<const SampleSource> sources);
 
-/// Whether MSD radix sort is faster for parts of the sources, which have up to `most` records of this type each. Looks
-/// at a small sample, and blocks; does neither if parts of this size are not sorted in this way.
-bool keys_suit_msd_sort(Runtime& runtime, KeyType type, bool descending, std::vector<SampleSource> sources,
-                        RecordType record, std::uint64_t most);
-/// Bytes that this takes on the GPU of the first source.
-std::uint64_t bytes_to_look_at_keys(const Kernels& kernels, RecordType record);
-
 }  // namespace linkwise

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "linkwise/device/arena.hpp"
-#include "linkwise/sort/exchange/samples.hpp"
 #include "linkwise/sort/local_sort.hpp"
 #include "linkwise/sort/merge/run_merge.hpp"
 #include "linkwise/sort/verify.hpp"

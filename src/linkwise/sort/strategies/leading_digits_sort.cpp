@@ -12,7 +12,6 @@ namespace linkwise {
 namespace {
 
 constexpr double most_uneven = 0.05;  // a part may have so much more than an equal share
-constexpr std::uint64_t most_samples = 1 << 14;
 constexpr std::uint64_t small_things = 512 << 10;
 
 class LeadingDigitsSort {
@@ -76,7 +75,7 @@ class LeadingDigitsSort {
       const MemoryView digits = allocate(place, kernels.leading_digits_bytes(), "leading digits");
       levels_.push_back({streams_[g], coding_, input_[g], digits, allocate(place, scratch, "sort scratch")});
       numbers_.push_back(allocate(place, sizeof(KeySpread) + sizeof(LeadingDigitCounts), "counters"));
-      sample_rooms_.push_back(allocate(place, most_samples * (type_.key_bytes() + 8), "samples"));
+      sample_rooms_.push_back(allocate(place, enough_to_look_at * (type_.key_bytes() + 8), "samples"));
     }
     return true;
   } catch (const OutOfMemoryError&) {
@@ -95,10 +94,10 @@ class LeadingDigitsSort {
     std::vector<MemoryView> samples;
     std::vector<Event> sampled;
     for (std::size_t g = 0; g < levels_.size(); ++g) {
-      const std::uint64_t count = samples_of(input_[g].count, total_, most_samples);
+      const std::uint64_t count = samples_of(input_[g].count, total_, enough_to_look_at);
       const MemoryView& room = sample_rooms_[g];
       samples.push_back(room.slice(0, count * type_.key_bytes()));
-      const MemoryView tags = room.slice(most_samples * type_.key_bytes(), 8 * count);
+      const MemoryView tags = room.slice(enough_to_look_at * type_.key_bytes(), 8 * count);
       if (count > 0)
         sample(runtime_, streams_[g], coding_.type, coding_.descending, input_[g].keys, g, 0, samples[g], tags);
       sampled.push_back(runtime_.record(streams_[g]));
