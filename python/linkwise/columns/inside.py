@@ -5,7 +5,7 @@ A column that has such a name itself takes precedence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from linkwise._arrow import pa, pc
 
@@ -35,6 +35,14 @@ def _way_to(name: str, columns: Sequence[str]) -> tuple[str, str]:
 def outer_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
     """The columns that are named, or that contain the named fields, each once."""
     return list(dict.fromkeys(_way_to(name, columns)[0] for name in names))
+
+
+def with_fields(table: pa.Table, names: Collection[str]) -> pa.Table:
+    """The table, followed by these struct fields as columns with the names of their paths."""
+    columns = [column_named(table, name) for name in names]
+    for name, column in zip(names, columns, strict=True):
+        table = table.append_column(name, column)
+    return table
 
 
 def column_named(table: pa.Table, name: str) -> pa.ChunkedArray:

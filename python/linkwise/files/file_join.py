@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.inside import names_inside, outer_columns
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, known_format
 from linkwise.files.listing import expand
 from linkwise.files.locations import Source
+from linkwise.files.reading.fields_reader import FieldsReader
 from linkwise.files.reading.reader import Reader, unchanged
 from linkwise.files.reading.readers import keep_of_tables, open_readers
 from linkwise.files.spilling.external_join import Side, SpilledJoin
@@ -83,11 +85,15 @@ def open_sides(asked: JoinRequest, *, only_count: bool) -> OpenSides:
         if (asked.options.input_format or known_format(path)) in ARRAY_FORMATS:
             raise UsageError(f"{path} has no columns; a join takes tables")
     readers = open_readers(groups, asked.options)
-    keys = key_pairs(readers[0].columns, readers[1].columns, asked.on, asked.left_on, asked.right_on)
+    inside = names_inside(_schema(readers[0])), names_inside(_schema(readers[1]))
+    keys = key_pairs(readers[0].columns, readers[1].columns, asked.on, asked.left_on, asked.right_on, inside)
+    sides: list[Reader] = []
     for at, (reader, side) in enumerate(zip(readers, asked.sides, strict=True)):
         only_keys = only_count or (asked.how in ("semi", "anti") and at == 1)
-        _keep(reader, [pair[at] for pair in keys.pairs], side, only_keys=only_keys)
-    return OpenSides(readers, keys, [len(group) for group in groups])
+        _keep(reader, outer_columns([pair[at] for pair in keys.pairs], reader.columns), side, only_keys=only_keys)
+        fields = list(keys.inside[at])
+        sides.append(FieldsReader(reader, fields) if fields else reader)
+    return OpenSides(sides, keys, [len(group) for group in groups])
 
 
 class FileJoin:
@@ -176,8 +182,8 @@ def _keep(reader: Reader, keys: list[str], side: Kept, *, only_keys: bool) -> No
         for name in keys:
             if name not in columns:
                 raise UsageError(f"'{name}' is joined by, and not among the columns that are kept; name it as well")
-    if only_keys and len(set(keys)) < len(reader.columns):
-        columns = list(dict.fromkeys(keys))
+    if only_keys and len(keys) < len(reader.columns):
+        columns = keys
     keep_of_tables(reader, columns, rows)
 
 

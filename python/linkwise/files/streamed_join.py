@@ -98,7 +98,7 @@ class StreamedJoin:
         joined = self.write_nothing(writer, suffix)  # raises errors before the work begins
         nothing = [reader.schema.empty_table() for reader in self.readers]  # type: ignore[union-attr]
         held, table = self._held, self._table()
-        whole_sides = self.how in ("right", "full") and self.keys.are_one
+        whole_sides = self.how in ("right", "full") and bool(self.keys.merged)
         row_bytes = [_row_bytes(reader) for reader in self.readers]
         of_result = row_bytes[0] if self.how in ("semi", "anti") else sum(row_bytes)
         rows = 0

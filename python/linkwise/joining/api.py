@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from linkwise._arrow import pa
 from linkwise._core import UsageError
+from linkwise.columns.inside import names_inside, with_fields
 from linkwise.columns.sort_keys import listed
 from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of, native_of
 from linkwise.interop.pandas_frames import PandasFrames
@@ -59,7 +60,8 @@ def join(
         dictionaries of columns that lie on the GPUs (see ``GpuTable``), whose rows stay there.
     on, left_on, right_on
         The columns whose values must be equal, by one name or by a name for each side. Their types may differ in
-        width, unit or layout. Columns named by ``on`` appear once in the result.
+        width, unit or layout. Columns named by ``on`` appear once in the result. A field of a struct is named by its
+        path, as ``"address.city"``, and stays in its struct.
     how
         ``"inner"``; ``"left"``, ``"right"``, ``"full"``: also the rows of that side without a match, with nulls;
         ``"semi"``, ``"anti"``: the left rows with a match, or without one.
@@ -103,7 +105,10 @@ def join(
     named = [_named(columns, labels) for columns in (on, left_on, right_on)]
     compared = {str(name) for columns in named if columns is not None for name in columns}
     left_table, right_table, give_back = _hold_both(left, right, compared)
-    keys = key_pairs(left_table.column_names, right_table.column_names, *named)
+    inside = names_inside(left_table.schema), names_inside(right_table.schema)
+    on, left_on, right_on = named
+    keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on, inside)
+    left_table, right_table = with_fields(left_table, keys.inside[0]), with_fields(right_table, keys.inside[1])
     joined = TableJoin(
         left_table, right_table, keys, options, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
         presorted=presorted, order=order,

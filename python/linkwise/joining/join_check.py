@@ -49,13 +49,12 @@ class JoinCheck:
     ) -> None:  # fmt: skip
         self._sides, self._keys, self._how = (left, right), keys, how
         self._schemas, self._nulls_equal, self._parts = schemas[:2], nulls_equal, parts
-        lefts = len(schemas[0])
-        self._shown = pa.schema(list(schemas[2])[:lefts]), pa.schema(list(schemas[2])[lefts:])
-        once = {name for _, name in keys.pairs} if keys.are_one else set()
         # The columns of each side that the result shows, by position, since names on the left may repeat.
-        of_right = [at for at, name in enumerate(schemas[1].names) if name not in once]
-        self._columns = list(range(lefts)), of_right
-        self._one_key = dict(keys.pairs) if keys.are_one and how in ("right", "full") else {}
+        once = keys.merged.values()
+        of_left, of_right = (keys.shown(schema, side) for side, schema in enumerate(schemas[:2]))
+        self._columns = of_left, [at for at in of_right if schemas[1].names[at] not in once]
+        self._shown = pa.schema(list(schemas[2])[: len(of_left)]), pa.schema(list(schemas[2])[len(of_left) :])
+        self._one_key = keys.merged if how in ("right", "full") else {}
         self._found = PairSum(0, 0)
         self._lock = threading.Lock()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,18 @@ class KeyPairs:
 
     pairs: list[tuple[str, str]]
     are_one: bool
+    inside: tuple[Collection[str], Collection[str]] = ((), ())
+    """The keys of each side that are struct fields: columns of the joined tables, but not of the result."""
+
+    def shown(self, schema: pa.Schema, side: int) -> list[int]:
+        """The positions of a side's columns that are not such keys."""
+        return [at for at, name in enumerate(schema.names) if name not in self.inside[side]]
+
+    @property
+    def merged(self) -> dict[str, str]:
+        """The pairs that are a single column in the result; struct fields stay in their structs."""
+        left, right = self.inside
+        return {one: other for one, other in self.pairs if self.are_one and one not in left and other not in right}
 
 
 class JoinedRows:
@@ -36,14 +49,16 @@ class JoinedRows:
 
     def gathered(self, left: pa.Table, right: pa.Table, left_rows: Rows | None, right_rows: Rows | None) -> pa.Table:
         """Gather result rows by row numbers of both sides: -1 for a missing row, ``None`` for all rows in order."""
-        keys = self._keys
+        if self._keys.inside[0]:
+            left = left.select(self._keys.shown(left.schema, 0))
         if self._how in ("semi", "anti"):
             return left if left_rows is None else gather_rows(left, left_rows, self._execution)
         fields, made = list(left.schema), self._rows_of(left.columns, left_rows)
-        if keys.are_one and self._how in ("right", "full"):  # unmatched right rows supply their own key
+        merged = self._keys.merged
+        if merged and self._how in ("right", "full"):  # unmatched right rows supply their own key
             assert left_rows is not None and right_rows is not None
             rows = np.where(left_rows >= 0, left_rows, left.num_rows + right_rows)
-            for name, _ in keys.pairs:
+            for name in merged:
                 at = left.column_names.index(name)
                 both = in_one_type(left[name], right[name], (name, name))
                 made[at] = gather_columns([both], rows, self._execution)[0]
@@ -85,12 +100,13 @@ def _right_names(left: pa.Schema, right: pa.Schema, keys: KeyPairs, suffix: str)
     """The names in the result, by their own names, of the right table's columns that appear in it."""
     if len(set(right.names)) < len(right.names):
         raise UsageError("the right table has several columns of one name; rename them")
-    once = {name for _, name in keys.pairs} if keys.are_one else set()
-    taken = set(left.names)
+    once = {*keys.merged.values(), *keys.inside[1]}
+    of_left = [left.names[at] for at in keys.shown(left, 0)]
+    taken = set(of_left)
     if not isinstance(suffix, str):
         raise UsageError(f"suffix is text, as '_right', not {suffix!r}")
     names = {name: name + suffix if name in taken else name for name in right.names if name not in once}
-    everything = [*left.names, *names.values()]
+    everything = [*of_left, *names.values()]
     for name in names.values():
         if everything.count(name) > 1:
             raise UsageError(f"the result would have several columns '{name}'; choose another suffix=")

@@ -25,9 +25,10 @@ def check_how(how: str) -> None:
 
 
 def key_pairs(
-    left_columns: Sequence[str], right_columns: Sequence[str], on: Columns, left_on: Columns, right_on: Columns
-) -> KeyPairs:
-    """The key columns that the arguments name. Raises ``UsageError``."""
+    left_columns: Sequence[str], right_columns: Sequence[str], on: Columns, left_on: Columns, right_on: Columns,
+    inside: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> KeyPairs:  # fmt: skip
+    """The key columns that the arguments name; ``inside``: the struct fields of each side. Raises ``UsageError``."""
     if (on is None) == (left_on is None and right_on is None):
         raise UsageError("name the columns to join by: on=, or left_on= and right_on=")
     lefts, rights = (listed(on), listed(on)) if on is not None else (listed(left_on), listed(right_on))
@@ -35,12 +36,16 @@ def key_pairs(
         raise UsageError("on= names no column; name one at least")
     if len(lefts) != len(rights) or not lefts:
         raise UsageError(f"left_on= has {len(lefts)} columns and right_on= {len(rights)}; they go in pairs")
-    for side, names, there_are in (("left", lefts, left_columns), ("right", rights, right_columns)):
+    fields: list[list[str]] = []
+    for side, names, there_are, inner in (
+        ("left", lefts, left_columns, inside[0]), ("right", rights, right_columns, inside[1])
+    ):  # fmt: skip
+        fields.append([name for name in dict.fromkeys(names) if name not in there_are and name in inner])
         for name in names:
-            if list(there_are).count(name) != 1:
+            if list(there_are).count(name) != 1 and name not in fields[-1]:
                 told = ", ".join(map(repr, there_are))
                 raise UsageError(f"the {side} table has not one column '{name}'; it has {told}")
-    return KeyPairs(list(zip(lefts, rights, strict=True)), on is not None)
+    return KeyPairs(list(zip(lefts, rights, strict=True)), on is not None, (fields[0], fields[1]))
 
 
 def check_validate(validate: str) -> None:

@@ -150,7 +150,7 @@ class GpuTable:
         if right is None:
             return self._made(Taken(self._relation, left_rows), self._names)
         joined = Joined((self._relation, other._relation), (left_rows, RowNumbers(self._gpus, None, right)), set())
-        merged = {name for _, name in keys.pairs} if keys.are_one else set()
+        merged = set(keys.merged.values())
         names = dict(self._names)
         for name, inside in other._names.items():
             if name in merged:
