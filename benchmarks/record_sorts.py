@@ -117,7 +117,7 @@ class _Bench:
         if self._kind.value_bytes:
             self._runtime.copy(self._stream, self._first.values, self._source.values)
 
-    def _look(self) -> bool:
+    def _look(self) -> tuple[bool, bool]:
         buffers = _core.SortBuffers.three
         kind = KINDS[self._kind.key_bytes]
         return _core.look_at_keys(self._runtime, self._stream, kind, False, self._source, buffers, self._scratch)
@@ -141,10 +141,10 @@ class _Bench:
 
         def by_leading_digits() -> None:
             nonlocal suits
-            suits = self._look()
+            suits, are_narrow = self._look()
             _core.msd_sort(
                 self._runtime, self._stream, KINDS[self._kind.key_bytes], False, self._source, self._result, room,
-                self._scratch, none,
+                are_narrow, self._scratch, none,
             )  # fmt: skip
 
         ours = self._timed(lambda: None, by_leading_digits)

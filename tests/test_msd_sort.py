@@ -64,8 +64,8 @@ def sort(
     sums = [device.memory(8), device.memory(8)]
     _core.checksum(device.runtime, device.stream, source, sums[0])
     kind = KINDS[dtype.type]
-    _core.look_at_keys(device.runtime, device.stream, kind, descending, source, buffers, scratch)
-    _core.msd_sort(device.runtime, device.stream, kind, descending, source, result, room, scratch, sums[1])
+    _, are_narrow = _core.look_at_keys(device.runtime, device.stream, kind, descending, source, buffers, scratch)
+    _core.msd_sort(device.runtime, device.stream, kind, descending, source, result, room, are_narrow, scratch, sums[1])
     assert device.get(sums[0], np.uint64) == device.get(sums[1], np.uint64)
     if buffers == _core.SortBuffers.three:
         assert (device.get(source.keys, np.uint8) == data.view(np.uint8)).all()
@@ -160,7 +160,8 @@ def test_what_suits_it() -> None:
         source = records_of(device.put(data), data.dtype, len(data))
         scratch = device.memory(_core.msd_sort_scratch_bytes(device.runtime, source.type, len(data)))
         kind = KINDS[data.dtype.type]
-        return _core.look_at_keys(device.runtime, device.stream, kind, False, source, _core.SortBuffers.three, scratch)
+        found = _core.look_at_keys(device.runtime, device.stream, kind, False, source, _core.SortBuffers.three, scratch)
+        return bool(found[0])
 
     count = 5_000_000
     assert suits(random.integers(0, 1 << 63, count, dtype=np.uint64))
@@ -192,6 +193,85 @@ def test_in_two_buffers_or_three(
     """Of one level, and of two."""
     data = keys("uniform", count, dtype)
     assert same(sort(device, data, buffers, value_bytes=value_bytes), np.sort(data))
+
+
+def ids(random: np.random.Generator, count: int) -> Array:
+    return random.integers(0, 1_000_000_000, count)
+
+
+def around_zero(random: np.random.Generator, count: int) -> Array:
+    return random.integers(-1_000_000, 1_000_000, count)
+
+
+def over_all_distances(random: np.random.Generator, count: int) -> Array:
+    """The widest range whose distances have 32 bits; a sample sees nearly all of it."""
+    data = random.integers(0, 1 << 32, count) - 5_000_000_000
+    data[[1, -1]] = -5_000_000_000, -5_000_000_000 + (1 << 32) - 1
+    return data
+
+
+def one_distance_too_wide(random: np.random.Generator, count: int) -> Array:
+    """As a sample does not see: the last key is a distance of 2^32 away from the first."""
+    data = random.integers(1 << 30, 1 << 31, count)
+    data[[1, -1]] = 77, 77 + (1 << 32)
+    return data
+
+
+def one_far_away(random: np.random.Generator, count: int) -> Array:
+    data = ids(random, count)
+    data[count // 2] = np.iinfo(np.int64).min
+    return data
+
+
+def narrow_clusters(random: np.random.Generator, count: int) -> Array:
+    """Which take all levels and more: within each, few keys are far from the others."""
+    data = random.integers(0, 40, count) * 50_000_000 + random.integers(0, 3, count)
+    far = random.random(count) < 0.001
+    data[far] += random.integers(0, 1_000_000, int(far.sum()))
+    return data
+
+
+def narrow_and_heavy(random: np.random.Generator, count: int) -> Array:
+    """Long runs of equal keys, some of which the first level finds already."""
+    data = random.integers(0, 1 << 31, count)
+    data[random.random(count) < 0.5] = 1 << 30
+    data[random.random(count) < 0.1] = 0
+    return data
+
+
+def narrow_doubling_gaps(random: np.random.Generator, count: int) -> Array:
+    return (1 << random.integers(0, 32, count)) - random.integers(0, 3, count)
+
+
+def two_values(random: np.random.Generator, count: int) -> Array:
+    return random.integers(0, 2, count) * 4_000_000_000
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("buffers", list(_core.SortBuffers), ids=lambda buffers: buffers.name)
+@pytest.mark.parametrize(
+    "made",
+    [
+        ids,
+        around_zero,
+        over_all_distances,
+        one_distance_too_wide,
+        one_far_away,
+        narrow_clusters,
+        narrow_and_heavy,
+        narrow_doubling_gaps,
+        two_values,
+    ],
+)
+def test_keys_that_are_narrow_after_the_first_level(
+    device: OnDevice, made: Any, buffers: _core.SortBuffers, descending: bool
+) -> None:
+    """Or seem to be so, by the sample: in one level, in two, and with more."""
+    random = np.random.default_rng(11)
+    for count in (40_003, 2_000_003, 7_000_001):
+        data = made(random, count)
+        expected = np.sort(data)[::-1] if descending else np.sort(data)
+        assert same(sort(device, data, buffers, descending, skipped=1), np.ascontiguousarray(expected))
 
 
 @pytest.mark.gpu

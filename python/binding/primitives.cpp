@@ -129,20 +129,22 @@ void bind_sorting(nb::module_& m) {
       [](Runtime& r, Stream s, KeyType type, bool descending, const Records& input, SortBuffers buffers,
          const MemoryView& scratch) {
         const Buffer numbers = r.allocate(s.place, sizeof(KeySpread), "spread of the keys");
-        look_at_keys(r, s, {type, descending}, input, buffers, scratch, numbers.view());
+        look_at_keys(r, s, {type, descending}, input, buffers, ExpectedKeys::narrow, scratch, numbers.view());
         KeySpread spread;
         r.read_back({s, numbers.view(), &spread, &even_spread});
-        return suits_msd_sort(input.type.key, spread);
+        return std::pair(suits_msd_sort(input.type.key, spread), spread.is_narrow != 0);
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("input"),
-      nb::arg("buffers"), nb::arg("scratch"), "Whether the MSD sort suits these keys.");
+      nb::arg("buffers"), nb::arg("scratch"), "Whether the MSD sort suits these keys, and whether they are narrow.");
   m.def(
       "msd_sort",
       [](Runtime& r, Stream s, KeyType type, bool descending, const Records& input, const Records& result,
-         const Records& room, const MemoryView& scratch,
-         const MemoryView& sum) { msd_sort(r, s, {type, descending}, input, result, room, scratch, sum); },
+         const Records& room, bool are_narrow, const MemoryView& scratch, const MemoryView& sum) {
+        const ExpectedKeys expected = are_narrow ? ExpectedKeys::narrow : ExpectedKeys::wide;
+        msd_sort(r, s, {type, descending}, input, result, room, expected, scratch, sum);
+      },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("input"),
-      nb::arg("result"), nb::arg("room"), nb::arg("scratch"), nb::arg("checksum"));
+      nb::arg("result"), nb::arg("room"), nb::arg("are_narrow"), nb::arg("scratch"), nb::arg("checksum"));
   m.def("merge", &merge, nb::arg("runtime"), nb::arg("stream"), nb::arg("left"), nb::arg("right"), nb::arg("to"),
         nb::arg("scratch"));
   m.def("encode", &encode, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),

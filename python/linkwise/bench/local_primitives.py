@@ -85,8 +85,12 @@ class _Bench:
         kind, none = _core.KeyType.u32, self._memory(0)
 
         def by_us() -> None:
-            _core.look_at_keys(self._runtime, self._stream, kind, False, self._source, _core.SortBuffers.three, scratch)
-            _core.msd_sort(self._runtime, self._stream, kind, False, self._source, self._second, room, scratch, none)
+            _, are_narrow = _core.look_at_keys(
+                self._runtime, self._stream, kind, False, self._source, _core.SortBuffers.three, scratch
+            )
+            _core.msd_sort(
+                self._runtime, self._stream, kind, False, self._source, self._second, room, are_narrow, scratch, none
+            )
 
         seconds = self._timed(lambda: None, by_us)
         self._check(self._second.keys)

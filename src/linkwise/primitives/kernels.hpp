@@ -116,14 +116,15 @@ class Kernels {
   [[nodiscard]] virtual std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count) const = 0;
   /// The fewest records of this type for which sampling the keys for `msd_sort` pays off.
   [[nodiscard]] virtual std::uint64_t fewest_for_msd_sort(RecordType type) const = 0;
-  /// Prepares `msd_sort` of the same native keys, buffers and scratch.
+  /// Prepares `msd_sort` of the same native keys, buffers and scratch; `expected`: as in that.
   virtual void look_at_keys(void* stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
-                            SortBuffers buffers, void* scratch, KeySpread* spread) const = 0;
+                            SortBuffers buffers, ExpectedKeys expected, void* scratch, KeySpread* spread) const = 0;
   /// Sorts records with native keys from `input` into `result`, in the order of their codes. Stable. `room` is a spare
   /// buffer. The input stays unchanged unless it is also the result or the room. *checksum = Σ record_hash over the
   /// input's records with native keys, unless null.
   virtual void msd_sort(void* stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result,
-                        RawRecords room, std::uint64_t count, void* scratch, std::uint64_t* checksum) const = 0;
+                        RawRecords room, std::uint64_t count, ExpectedKeys expected, void* scratch,
+                        std::uint64_t* checksum) const = 0;
 
   // The same with a first level that several devices share: primitives/leading_digits.hpp.
   [[nodiscard]] virtual std::uint64_t leading_digits_bytes() const = 0;

@@ -85,7 +85,7 @@ bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t co
 }
 
 void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, SortBuffers buffers,
-                  const MemoryView& scratch, const MemoryView& spread) {
+                  ExpectedKeys expected, const MemoryView& scratch, const MemoryView& spread) {
   const Kernels& kernels = runtime.kernels();
   require_here(stream, input.keys, "look_at_keys");
   require(spread.bytes == sizeof(KeySpread), "look_at_keys", "room for a spread");
@@ -93,15 +93,15 @@ void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Recor
   require(wanted > 0, "look_at_keys", "records that the sort takes");
   require(scratch.bytes >= wanted, "look_at_keys", "the scratch is too small");
   Operation operation{"look at keys", views_of({&input}), {scratch, spread}, {}, {}};
-  operation.run = [&kernels, coding, input, buffers, scratch, spread](void* native) {
-    kernels.look_at_keys(native, coding, input.raw(), input.type, input.count, buffers, scratch.data,
+  operation.run = [&kernels, coding, input, buffers, expected, scratch, spread](void* native) {
+    kernels.look_at_keys(native, coding, input.raw(), input.type, input.count, buffers, expected, scratch.data,
                          reinterpret_cast<KeySpread*>(spread.data));
   };
   runtime.enqueue(stream, std::move(operation));
 }
 
 void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
-              const Records& room, const MemoryView& scratch, const MemoryView& checksum) {
+              const Records& room, ExpectedKeys expected, const MemoryView& scratch, const MemoryView& checksum) {
   require(
       input.type == result.type && input.count == result.count && input.type == room.type && input.count == room.count,
       "msd_sort", "the records differ in shape");
@@ -115,8 +115,9 @@ void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& 
   if (checksum.bytes > 0) operation.writes.push_back(checksum);
   operation.work = work_of_msd_sort(input.type, input.count);
   auto* const sum = checksum.bytes > 0 ? reinterpret_cast<std::uint64_t*>(checksum.data) : nullptr;
-  operation.run = [&kernels, coding, input, result, room, scratch, sum](void* native) {
-    kernels.msd_sort(native, coding, input.type, input.raw(), result.raw(), room.raw(), input.count, scratch.data, sum);
+  operation.run = [&kernels, coding, input, result, room, expected, scratch, sum](void* native) {
+    kernels.msd_sort(native, coding, input.type, input.raw(), result.raw(), room.raw(), input.count, expected,
+                     scratch.data, sum);
   };
   runtime.enqueue(stream, std::move(operation));
 }

@@ -36,22 +36,26 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
              const MemoryView& scratch);
 
 /// A key distribution that suits `msd_sort`; estimates assume it.
-constexpr KeySpread even_spread{1 << 14, 1 << 12, 0, 0, 0, 0};
+constexpr KeySpread even_spread{1 << 14, 1 << 12, 0, 0, 0, 0, 0};
 /// Whether `msd_sort` is faster than `sort` for keys of this distribution: if they are about equally dense all over a
 /// digit's range. Keys that cluster at its beginning, or close to each other, stay together level after level. For
 /// 32-bit keys, many duplicates rule it out as well, unless nearly all keys are duplicates.
 bool suits_msd_sort(KeyWidth width, const KeySpread& spread);
 /// Whether `msd_sort` supports such records, and there are enough of them.
 bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t count);
-/// Samples the native keys' distribution, and prepares `msd_sort` in the scratch. `spread`: a KeySpread.
+/// Samples the native keys' distribution, and prepares `msd_sort` in the scratch. `expected`: narrow if the caller
+/// reads the spread, and passes on what it tells. `spread`: a KeySpread.
 void look_at_keys(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, SortBuffers buffers,
-                  const MemoryView& scratch, const MemoryView& spread);
+                  ExpectedKeys expected, const MemoryView& scratch, const MemoryView& spread);
+inline ExpectedKeys expected_keys(const KeySpread& spread) {
+  return spread.is_narrow != 0 ? ExpectedKeys::narrow : ExpectedKeys::wide;
+}
 /// Stable MSD radix sort of records with native keys into `result`, after `look_at_keys` with the same input, buffers
-/// and scratch. `result` and `room`, a spare buffer, are as long as the input, which may be one of them. `checksum`: 8
-/// bytes for the input's checksum, or empty. Bytes of scratch: kernels().msd_sort_scratch_bytes, which is 0 where the
-/// sort is not supported.
+/// and scratch, expecting what its spread tells, or wide keys. `result` and `room`, a spare buffer, are as long as the
+/// input, which may be one of them. `checksum`: 8 bytes for the input's checksum, or empty. Bytes of scratch:
+/// kernels().msd_sort_scratch_bytes, which is 0 where the sort is not supported.
 void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
-              const Records& room, const MemoryView& scratch, const MemoryView& checksum);
+              const Records& room, ExpectedKeys expected, const MemoryView& scratch, const MemoryView& checksum);
 
 /// Merges two sorted inputs into `to`; of equal keys, those of `left` come first.
 void merge(Runtime& runtime, Stream stream, const Records& left, const Records& right, const Records& to,

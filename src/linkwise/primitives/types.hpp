@@ -107,7 +107,11 @@ struct KeySpread {
   std::uint32_t equal = 0;             ///< … and of these, how many equal the next, …
   std::uint32_t crowded = 0;           ///< … how many differ from it and share its part after two levels, …
   std::uint32_t crowded_if_even = 0;   ///< … and how many would if keys were uniformly distributed
+  std::uint32_t is_narrow = 0;         ///< whether they differ by less than 2^32, and have 64 bits
 };
+
+/// What an MSD sort expects of its keys: `narrow`, that they may be as `KeySpread::is_narrow` says, which is checked.
+enum class ExpectedKeys : std::uint8_t { wide, narrow };
 
 /// Which of an MSD sort's buffers (input, result and room, a spare one; all of the same length) are the same memory.
 enum class SortBuffers : std::uint8_t { three, room_is_input, result_is_input };

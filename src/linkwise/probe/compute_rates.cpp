@@ -72,8 +72,9 @@ class GpuRates {
       const Records records = in(first_, type, n), result = records_in(second_.slice(0, half), type, n);
       const Records room = records_in(second_.slice(half, half), type, n);
       const KeyCoding coding = own_codes(type.key);
-      look_at_keys(runtime_, stream, coding, records, SortBuffers::three, scratch_.view(), spread_.view());
-      msd_sort(runtime_, stream, coding, records, result, room, scratch_.view(), {});
+      look_at_keys(runtime_, stream, coding, records, SortBuffers::three, ExpectedKeys::wide, scratch_.view(),
+                   spread_.view());
+      msd_sort(runtime_, stream, coding, records, result, room, ExpectedKeys::wide, scratch_.view(), {});
     };
     if (runtime_.kernels().msd_sort_scratch_bytes(narrow, records_) > 0) {
       randomize(runtime_, first_.view());

@@ -15,8 +15,10 @@ void sort_by_msd(Runtime& runtime, Stream stream, const Records& first, const Re
   const KeyCoding coding = own_codes(first.type.key);
   const SortBuffers buffers = into_first ? SortBuffers::result_is_input : SortBuffers::room_is_input;
   const MemoryView of_sort = scratch.slice(spread_bytes, scratch.bytes - spread_bytes);
-  look_at_keys(runtime, stream, coding, first, buffers, of_sort, scratch.slice(0, sizeof(KeySpread)));
-  msd_sort(runtime, stream, coding, first, into_first ? first : second, into_first ? second : first, of_sort, {});
+  constexpr ExpectedKeys expected = ExpectedKeys::wide;  // nobody waits for the spread
+  look_at_keys(runtime, stream, coding, first, buffers, expected, of_sort, scratch.slice(0, sizeof(KeySpread)));
+  msd_sort(runtime, stream, coding, first, into_first ? first : second, into_first ? second : first, expected, of_sort,
+           {});
 }
 
 }  // namespace

@@ -47,12 +47,12 @@ class CudaKernels final : public Kernels {
   }
   std::uint64_t fewest_for_msd_sort(RecordType type) const override { return cuda::fewest_for_msd_sort(type); }
   void look_at_keys(void* stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
-                    SortBuffers buffers, void* scratch, KeySpread* spread) const override {
-    cuda::look_at_keys(on(stream), coding, input, type, count, buffers, scratch, spread);
+                    SortBuffers buffers, ExpectedKeys expected, void* scratch, KeySpread* spread) const override {
+    cuda::look_at_keys(on(stream), coding, input, type, count, buffers, expected, scratch, spread);
   }
   void msd_sort(void* stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
-                std::uint64_t count, void* scratch, std::uint64_t* checksum) const override {
-    cuda::msd_sort(on(stream), coding, type, input, result, room, count, scratch, checksum);
+                std::uint64_t count, ExpectedKeys expected, void* scratch, std::uint64_t* checksum) const override {
+    cuda::msd_sort(on(stream), coding, type, input, result, room, count, expected, scratch, checksum);
   }
   std::uint64_t leading_digits_bytes() const override { return cuda::leading_digits_bytes(); }
   std::uint64_t leading_digits_scratch_bytes(RecordType type, std::uint64_t count) const override {

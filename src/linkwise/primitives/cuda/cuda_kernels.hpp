@@ -34,9 +34,9 @@ void radix_sort(cudaStream_t stream, RecordType type, RawRecords primary, RawRec
 std::uint64_t msd_sort_scratch_bytes(RecordType type, std::uint64_t count);
 std::uint64_t fewest_for_msd_sort(RecordType type);
 void look_at_keys(cudaStream_t stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
-                  SortBuffers buffers, void* scratch, KeySpread* spread);
+                  SortBuffers buffers, ExpectedKeys expected, void* scratch, KeySpread* spread);
 void msd_sort(cudaStream_t stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result,
-              RawRecords room, std::uint64_t count, void* scratch, std::uint64_t* checksum);
+              RawRecords room, std::uint64_t count, ExpectedKeys expected, void* scratch, std::uint64_t* checksum);
 std::uint64_t leading_digits_bytes();
 std::uint64_t leading_digits_scratch_bytes(RecordType type, std::uint64_t count);
 void look_at_all_keys(cudaStream_t stream, const RawLeadingDigits& level, const RawSegments& samples,

@@ -9,11 +9,12 @@ namespace {
 
 constexpr std::uint64_t most = 0xffffffff - msd::copied_at_once;  // leaves room for 32-bit sums that round up
 
-msd::Extent extent_of(RecordType type, std::uint64_t count) {
+msd::Extent extent_of(RecordType type, std::uint64_t count, ExpectedKeys expected = ExpectedKeys::wide) {
   msd::Extent extent{};
   with_record(type, [&](auto key, auto value) {
     extent = msd::extent_of<typename decltype(key)::type, typename decltype(value)::type>(count);
   });
+  if (expected == ExpectedKeys::wide) extent.narrow = {};
   return extent;
 }
 msd::Extent leading_extent_of(RecordType type, std::uint64_t count) {
@@ -34,8 +35,8 @@ void append(KernelList& list, const KernelList& more) { list.insert(list.end(), 
 
 template <typename Key>
 void add_kernels(KernelList& list) {
-  append(list, {address(msd::look_at_sample<Key>), address(msd::count_spans<Key>), address(msd::split_buckets<Key>),
-                address(msd::begin_received<Key>)});
+  append(list, {address(msd::look_at_sample<Key>), address(msd::count_spans<Key, msd::Way::usual>),
+                address(msd::split_buckets<Key>), address(msd::begin_received<Key>)});
   append(list, msd::kernels<Key, NoValue>());
   append(list, msd::RecordSort<Key>::kernels());
 }
@@ -47,6 +48,7 @@ KernelList msd_sort_kernels() {
                   address(msd::set_destinations)};
   add_kernels<std::uint32_t>(list);
   add_kernels<std::uint64_t>(list);
+  append(list, msd::kernels_of_narrow_keys<std::uint64_t>());
   return list;
 }
 
@@ -61,21 +63,22 @@ std::uint64_t fewest_for_msd_sort(RecordType type) {
 }
 
 void look_at_keys(cudaStream_t stream, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count,
-                  SortBuffers buffers, void* scratch, KeySpread* spread) {
+                  SortBuffers buffers, ExpectedKeys expected, void* scratch, KeySpread* spread) {
   with_key(type.key, [&](auto key) {
     using Key = typename decltype(key)::type;
-    msd::look<Key>(stream, input, coding, extent_of(type, count), buffers, scratch, spread);
+    msd::look<Key>(stream, input, coding, extent_of(type, count, expected), buffers, scratch, spread);
   });
 }
 
 void msd_sort(cudaStream_t stream, KeyCoding coding, RecordType type, RawRecords input, RawRecords result,
-              RawRecords room, std::uint64_t count, void* scratch, std::uint64_t* checksum) {
+              RawRecords room, std::uint64_t count, ExpectedKeys expected, void* scratch, std::uint64_t* checksum) {
   with_key(type.key, [&](auto key) {
     using Key = typename decltype(key)::type;
     const std::array records{input, result, room};
     if (type.value != ValueWidth::none)
       return msd::RecordSort<Key>::sort(stream, coding, type.value, records, count, scratch, checksum);
-    msd::sort<Key, NoValue>(stream, msd::columns_of<Key, NoValue>(records, coding, count, checksum), scratch);
+    msd::sort<Key, NoValue>(stream, msd::columns_of<Key, NoValue>(records, coding, count, checksum),
+                            extent_of(type, count, expected), scratch);
   });
 }
 

@@ -90,12 +90,12 @@ class VirtualKernels final : public Kernels {
   std::uint64_t msd_sort_scratch_bytes(RecordType, std::uint64_t count) const override { return (1 << 17) + count / 4; }
   // On CUDA, the threshold is higher.
   std::uint64_t fewest_for_msd_sort(RecordType) const override { return 1000; }
-  void look_at_keys(void*, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count, SortBuffers, void*,
-                    KeySpread* spread) const override {
+  void look_at_keys(void*, KeyCoding coding, RawRecords input, RecordType type, std::uint64_t count, SortBuffers,
+                    ExpectedKeys, void*, KeySpread* spread) const override {
     *spread = look_at_keys_on_host(coding, type.key, input.keys, count);
   }
   void msd_sort(void*, KeyCoding coding, RecordType type, RawRecords input, RawRecords result, RawRecords room,
-                std::uint64_t count, void*, std::uint64_t* sum) const override {
+                std::uint64_t count, ExpectedKeys, void*, std::uint64_t* sum) const override {
     if (sum != nullptr) checksum(nullptr, type, input, count, sum);
     msd_sort_on_host(coding, type, input, result, room, count);
   }

@@ -12,7 +12,7 @@ constexpr std::uint64_t small_things = 64 << 10;
 KeySpread spread_of(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, SortBuffers buffers,
                     const MemoryView& scratch) {
   Buffer numbers = runtime.allocate(stream.place, sizeof(KeySpread), "spread of the keys");
-  look_at_keys(runtime, stream, coding, input, buffers, scratch, numbers.view());
+  look_at_keys(runtime, stream, coding, input, buffers, ExpectedKeys::narrow, scratch, numbers.view());
   KeySpread spread;
   runtime.read_back({stream, numbers.view(), &spread, &even_spread});
   runtime.retire(std::move(numbers));
@@ -35,12 +35,14 @@ std::optional<SortedRecords> sort_on_one_gpu(Runtime& runtime, Stream stream, Ke
   }
   Buffer scratch = runtime.allocate(stream.place, scratch_bytes, "sort scratch");
   std::optional<SortedRecords> sorted;
-  if (suits_msd_sort(input.type.key, spread_of(runtime, stream, coding, input, buffers, scratch.view()))) {
+  const KeySpread spread = spread_of(runtime, stream, coding, input, buffers, scratch.view());
+  if (suits_msd_sort(input.type.key, spread)) {
     Buffer memory = runtime.allocate(stream.place, bytes, "sorted records"), room;
     if (!overwrites) room = runtime.allocate(stream.place, bytes, "room");
     const Records result = records_in(memory.view(), input.type, input.count);
     msd_sort(runtime, stream, coding, input, result,
-             overwrites ? input : records_in(room.view(), input.type, input.count), scratch.view(), checksum);
+             overwrites ? input : records_in(room.view(), input.type, input.count), expected_keys(spread),
+             scratch.view(), checksum);
     if (!overwrites) runtime.retire(std::move(room));
     sorted = SortedRecords{std::move(memory), result};
   }

@@ -30,14 +30,14 @@ __device__ inline std::uint64_t greatest_of_warp(std::uint64_t mine) {
 }
 
 /// Counts the block's share of a level's spans by digit, and extends each bucket's key range by the span's keys.
-template <typename Key, int threads>
+template <typename Key, int threads, typename KeyColumns>
 class SpanCount {
   using Memory = CountMemory<Key, threads>;
   static constexpr unsigned at_once = count_items<Key> * threads;
   using Word = std::conditional_t<sizeof(Key) == 8, unsigned long long, unsigned>;
 
  public:
-  __device__ SpanCount(Memory& memory, const Columns<Key>& columns, const State& state, const Cell* table)
+  __device__ SpanCount(Memory& memory, const KeyColumns& columns, const State& state, const Cell* table)
       : memory_(memory), columns_(columns), state_(state), table_(table), input_(memory.input) {}
 
   __device__ __forceinline__ void run(int now, std::uint32_t spans) {
@@ -128,7 +128,7 @@ class SpanCount {
   }
 
   Memory& memory_;
-  const Columns<Key>& columns_;
+  const KeyColumns& columns_;
   const State& state_;
   const Cell* table_;
   RunLoad<Key, count_items<Key> * threads> input_;

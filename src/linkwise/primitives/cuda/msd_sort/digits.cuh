@@ -43,42 +43,34 @@ class Digits {
  public:
   /// `table`: the root's, in shared memory, if it has one. `is_counted`: the bucket's range is known.
   __device__ Digits(const Bucket& bucket, const Root& root, const Cell* table, bool is_counted = false)
-      : low_(static_cast<Key>(bucket.low)),
-        shift_(bucket.shift),
-        scale_(bucket.scale),
-        is_root_(bucket.is_root),
-        table_(table) {
-    if (!is_root_) return;
+      : low_(static_cast<Key>(bucket.low)), shift_(bucket.shift), scale_(bucket.scale), table_(table) {
+    if (!bucket.is_root) return;
+    first_ = 1;
     last_ = bucket.digits - 1;
     is_tabled_ = root.is_tabled != 0;
+    if (is_tabled_) shift_ = root.dropped;
     cell_shift_ = root.cell_shift;
-    window_ = static_cast<Key>(root.window);
-    const bool covers_all = static_cast<Key>(~window_) == 0;
     const bool covers_these = is_counted && bucket.least >= bucket.low && bucket.greatest - bucket.low <= root.window;
-    if (is_tabled_ || (!covers_all && !covers_these)) return;
-    is_root_ = false;  // no key lies beyond the sample's range
-    first_ = 1;
+    // The table has no cells beyond the window, where a partition may look for what is no key.
+    if (is_tabled_ || !covers_these) window_ = static_cast<Key>(root.window);
   }
 
-  [[nodiscard]] __device__ bool is_plain() const { return !is_root_; }
+  [[nodiscard]] __device__ bool is_plain() const { return !is_tabled_ && static_cast<Key>(~window_) == 0; }
   [[nodiscard]] __device__ PlainDigits<Key> plain() const { return {low_, shift_, scale_, first_}; }
 
   __device__ unsigned operator()(Key key) const {
     const Key above = key - low_;
-    const unsigned even = scaled_digit(static_cast<std::uint32_t>(above >> shift_), scale_);
-    if (!is_root_) return first_ + even;
-    if (key < low_) return 0;
-    if (above > window_) return last_;
-    if (!is_tabled_) return 1 + even;
-    const Cell cell = table_[static_cast<unsigned>(above >> cell_shift_)];
-    const Key within = above & ((Key{1} << cell_shift_) - 1);
-    return 1 + cell.digit(within, cell_shift_);
+    if (above > window_) return key < low_ ? 0 : last_;  // of a key below the lowest, the difference is great as well
+    const auto distance = static_cast<std::uint32_t>(above >> shift_);
+    if (!is_tabled_) return first_ + scaled_digit(distance, scale_);
+    const std::uint32_t within = distance & ((1u << cell_shift_) - 1);
+    return first_ + table_[distance >> cell_shift_].digit(within, cell_shift_);
   }
 
  private:
-  Key low_, window_ = 0;
+  Key low_, window_ = static_cast<Key>(~Key{0});  // greatest distance from `low_` that has a digit of its own
   unsigned shift_, scale_, first_ = 0, cell_shift_ = 0, last_ = 0;
-  bool is_root_, is_tabled_ = false;
+  bool is_tabled_ = false;
   const Cell* table_;
 };
 

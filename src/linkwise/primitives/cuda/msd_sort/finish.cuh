@@ -36,7 +36,7 @@ __device__ KeySpan range_of(RangeMemory& memory, const Key* keys, std::uint32_t 
   return {memory.least, memory.greatest - memory.least};
 }
 
-template <typename Key, int threads>
+template <typename Key, int threads, typename KeyColumns>
 class ItemSort {
   static constexpr int items = items_each<Key, NoValue, threads>;
   static constexpr int bin_pairs = 10 * finish_threads / threads;
@@ -53,7 +53,7 @@ class ItemSort {
     RangeMemory range;
   };
 
-  __device__ ItemSort(Memory& memory, const Columns<Key>& columns)
+  __device__ ItemSort(Memory& memory, const KeyColumns& columns)
       : memory_(memory), columns_(columns), bins_(memory.bins), input_(memory.input) {}
 
   /// Begins to load the item's keys, for `sort_evenly_spread`.
@@ -83,14 +83,12 @@ class ItemSort {
   __device__ __forceinline__ const Key* keys_of(const Item& item) const {
     return columns_.keys_at(item.place) + item.begin;
   }
-  __device__ __forceinline__ Key* keys_to(const Item& item) const { return columns_.keys[in_result] + item.begin; }
+  __device__ __forceinline__ auto* keys_to(const Item& item) const { return columns_.result() + item.begin; }
 
   __device__ __forceinline__ void move(const Item& item) {
-    if (item.place == in_result && columns_.are_codes) return;
-    for (std::uint32_t i = threadIdx.x; i < item.count; i += threads) {
-      const Key key = keys_of(item)[i];
-      keys_to(item)[i] = item.place == in_input ? key : columns_.native(key);
-    }
+    if (columns_.are_final(item.place)) return;
+    for (std::uint32_t i = threadIdx.x; i < item.count; i += threads)
+      keys_to(item)[i] = columns_.native_at(item.place, keys_of(item)[i]);
   }
 
   // `keys`: the item's, in shared or global memory. Returns false if a bin is too long; then nothing is written.
@@ -106,7 +104,7 @@ class ItemSort {
   // Starts at a multiple of 32 keys, so that a warp writes whole cache lines.
   __device__ __forceinline__ void write(const Item& item, Key low) {
     const int phase = static_cast<int>(item.begin % 32), count = static_cast<int>(item.count);
-    Key* const to = keys_to(item);
+    auto* const to = keys_to(item);
 #pragma unroll
     for (int i = 0; i <= items; ++i) {
       const int at = static_cast<int>(threadIdx.x) + i * threads - phase;
@@ -135,7 +133,7 @@ class ItemSort {
   }
 
   Memory& memory_;
-  const Columns<Key>& columns_;
+  const KeyColumns& columns_;
   Bins bins_;
   RunLoad<Key, item_capacity<Key>> input_;
 };

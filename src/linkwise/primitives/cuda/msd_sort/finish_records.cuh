@@ -124,7 +124,7 @@ class RecordItemSort {
   }
 
   __device__ __forceinline__ void move(const Item& item) {
-    if (item.place == in_result && columns_.are_codes) return;
+    if (columns_.are_final(item.place)) return;
     const Value* const values = columns_.values_at(item.place) + item.begin;
     for (std::uint32_t i = threadIdx.x; i < item.count; i += threads) {
       const Key key = keys_of(item)[i];

@@ -18,6 +18,7 @@ namespace linkwise::cuda::msd {
 
 constexpr int level_threads = 1024;
 constexpr int most_digits = 1024;   // of a bucket
+constexpr int usual_digits = 768;   // of a bucket of not too many keys: more make shorter runs
 constexpr int stable_digits = 640;  // of a bucket of records with values: each warp counts all of them
 constexpr int root_digits = 512;    // at most, of the first level; without the two for keys beyond the sample's range
 constexpr int table_bits = 12;      // log2 of the number of cells of the root's table
@@ -47,6 +48,17 @@ constexpr int item_records =  // per thread
     has_bytes<Value> ? 220 / (sizeof(Key) + value_bytes<Value> + 10) / 2 * 2 : 80 / sizeof(Key);
 template <typename Key, typename Value = NoValue>
 constexpr std::uint32_t item_capacity = item_records<Key, Value> * finish_threads;
+
+/// How a kernel takes keys: as they are; as they are, and stores narrow ones; narrow; or as they are, and stores them
+/// at the digits' destinations.
+enum class Way : std::uint8_t { usual, narrows, narrow, shared };
+
+/// 64-bit keys without values that differ by less than 2^32 are stored as 32-bit distances from the least of them by
+/// the first level, and sorted on as such: narrow.cuh.
+using NarrowKey = std::uint32_t;
+template <typename Key, typename Value>
+constexpr bool can_be_narrow = sizeof(Key) > sizeof(NarrowKey) && !has_bytes<Value>;
+
 /// The planned average fill of parts, as a fraction of the capacity: few parts then exceed the capacity.
 constexpr double planned_fill = 0.88;
 
@@ -75,6 +87,14 @@ struct Columns {
   __device__ __forceinline__ Key native(Key code) const {
     return are_codes ? code : decode_bits(code, key_class, descending);
   }
+  [[nodiscard]] __device__ __forceinline__ Key native_at(std::uint32_t place, Key key) const {
+    return place == in_input ? key : native(key);
+  }
+  /// Whether keys at the place are in the result already, native.
+  [[nodiscard]] __device__ __forceinline__ bool are_final(std::uint32_t place) const {
+    return place == in_result && are_codes;
+  }
+  [[nodiscard]] __device__ __forceinline__ Key* result() const { return keys[in_result]; }
 };
 
 template <typename Key, typename Value>
@@ -123,39 +143,38 @@ struct Item {
   std::uint32_t is_equal : 1;  ///< all keys are equal: they are only moved; may exceed the capacity
 };
 
-/// A cell of the root's table: its first digit, and how many it has, (4 + quarters) · 2^log / 4.
+/// A cell of the root's table: its first digit, and how many it has, (8 + eighths) · 2^log / 8.
 class Cell {
  public:
   Cell() = default;
-  __device__ Cell(std::uint32_t first, std::uint32_t log, std::uint32_t quarters)
-      : bits_(static_cast<std::uint16_t>(first | log << 10 | quarters << 14)) {}
+  __device__ Cell(std::uint32_t first, std::uint32_t log, std::uint32_t eighths)
+      : bits_(static_cast<std::uint16_t>(first | log << 9 | eighths << 13)) {}
 
   /// A cell with at most `most` digits, in a range of 2^shift keys.
   __device__ static Cell of(std::uint32_t first, std::uint32_t most, std::uint32_t shift) {
     if (most < 2) return {first, 0, 0};
     const auto log = static_cast<std::uint32_t>(31 - __clz(static_cast<int>(most)));
-    return log >= shift ? Cell{first, shift, 0} : Cell{first, log, (most << 2 >> log) - 4};
+    return log >= shift ? Cell{first, shift, 0} : Cell{first, log, (most << 3 >> log) - 8};
   }
 
-  [[nodiscard]] __device__ std::uint32_t first() const { return bits_ & 1023u; }
-  [[nodiscard]] __device__ std::uint32_t digits() const { return times() << log() >> 2; }
-  /// The digit of a key at distance `within` from the cell's lowest.
-  template <typename Key>
-  [[nodiscard]] __device__ std::uint32_t digit(Key within, std::uint32_t shift) const {
-    return first() + static_cast<std::uint32_t>(within * times() >> (shift + 2 - log()));
+  [[nodiscard]] __device__ std::uint32_t first() const { return bits_ & 511u; }
+  [[nodiscard]] __device__ std::uint32_t digits() const { return times() << log() >> 3; }
+  /// The digit of a key at distance `within` from the cell's lowest, of less than 2^shift.
+  [[nodiscard]] __device__ std::uint32_t digit(std::uint32_t within, std::uint32_t shift) const {
+    return first() + (within * times() >> (shift + 3 - log()));
   }
   /// The least distance that has the i-th digit.
   [[nodiscard]] __device__ std::uint64_t distance(std::uint32_t i, std::uint32_t shift) const {
-    return ((std::uint64_t{i} << (shift + 2 - log())) + times() - 1) / times();
+    return ((std::uint64_t{i} << (shift + 3 - log())) + times() - 1) / times();
   }
 
  private:
-  [[nodiscard]] __device__ std::uint32_t log() const { return bits_ >> 10 & 15u; }
-  [[nodiscard]] __device__ std::uint32_t times() const { return 4 + (bits_ >> 14); }
+  [[nodiscard]] __device__ std::uint32_t log() const { return bits_ >> 9 & 15u; }
+  [[nodiscard]] __device__ std::uint32_t times() const { return 8 + (bits_ >> 13); }
 
   std::uint16_t bits_;
 };
-static_assert(root_digits <= 1023);
+static_assert(root_digits <= 512 && table_bits >= 4);  // times() has four bits, beside the 20 of a distance
 
 /// How the first level cuts the keys, guessed from a sample: digit 0 takes the keys below `low`, the last digit those
 /// beyond the window. In between, digits are of equal width or, where the sample is uneven, given by the table: a
@@ -163,8 +182,9 @@ static_assert(root_digits <= 1023);
 /// faster.
 struct Root {
   std::uint64_t low;
-  std::uint64_t window;  ///< greatest distance from `low`
-  std::uint32_t cell_shift;
+  std::uint64_t window;      ///< greatest distance from `low`
+  std::uint32_t dropped;     ///< last bits of a distance from `low` that the table ignores, so that 32 are left, …
+  std::uint32_t cell_shift;  ///< … and how many of these do not tell the cell
   std::uint32_t is_tabled;
   Cell table[table_cells];
   std::uint64_t digit_low[root_digits + 1];  ///< relative to `low`
@@ -185,6 +205,13 @@ struct Counters {
   std::uint32_t items, hard_items;
   std::uint32_t spans_taken;  // dynamically, beyond the two that each block is given
   std::uint32_t doubtful_spans;
+  std::uint32_t is_narrow;  // the keys after the first level
+  std::uint64_t least_key;  // what narrow keys are distances from
+};
+
+/// The most records of a span, and of an item.
+struct Fit {
+  std::uint32_t tile, capacity;
 };
 
 /// Pointers to what lies in the scratch.
@@ -199,25 +226,27 @@ struct State {
   std::uint32_t* hard_items;
   DoubtfulSpan* doubtful_spans;
   Destinations* destinations;
-  std::uint32_t tile;        ///< records of a span, at most
-  std::uint32_t capacity;    ///< records of an item, at most
+  Fit usual, narrow;         ///< narrow: of narrow keys; 0 where keys must not become narrow
   std::uint32_t max_digits;  ///< of a bucket
   bool doubts_atomics;       ///< for tests: all spans are partitioned again
 };
 
 struct Extent {
   std::uint64_t count;
-  std::uint32_t tile;      ///< records
-  std::uint32_t capacity;  ///< of an item
-  std::uint32_t digits;    ///< of a bucket, at most
+  Fit usual, narrow;
+  std::uint32_t digits;  ///< of a bucket, at most
   bool is_stable;
 };
 template <typename Key, typename Value>
+constexpr Fit fit_of{tile_records<Key, Value>, item_capacity<Key, Value>};
+template <typename Key, typename Value>
 Extent extent_of(std::uint64_t count) {
-  // Fewer digits make longer runs, but with more digits two levels suffice for more keys.
-  constexpr std::uint64_t capacity = item_capacity<Key, Value>;
-  const bool has_few = has_bytes<Value> || count < 250'000 * capacity;
-  return {count, tile_records<Key, Value>, capacity, has_few ? stable_digits : most_digits, has_bytes<Value>};
+  // With more digits, two levels suffice for more keys, but counters take more room.
+  constexpr Fit usual = fit_of<Key, Value>;
+  constexpr Fit narrow = can_be_narrow<Key, Value> ? fit_of<NarrowKey, NoValue> : Fit{};
+  const bool has_few = count < std::uint64_t{250'000} * usual.capacity;
+  const auto digits = has_bytes<Value> ? stable_digits : has_few ? usual_digits : most_digits;
+  return {count, usual, narrow, static_cast<std::uint32_t>(digits), has_bytes<Value>};
 }
 
 /// Lays the state out from `base` on and returns its size. Call with a null base to learn the size.
@@ -228,10 +257,11 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
     bytes = (bytes + length * sizeof(Type) + 255) / 256 * 256;
   };
   // Each bucket exceeds an item's capacity. It has at most one span more than it has whole tiles, and few digits if
-  // it is short.
-  const std::uint64_t buckets = extent.count / extent.capacity + 1;
-  const std::uint64_t spans = extent.count / extent.tile + buckets + 1;
-  const std::uint64_t entries = (extent.count / extent.tile + 1) * extent.digits + 20 * buckets;
+  // it is short. Of narrow keys there are fewer.
+  const Fit fit = extent.usual;
+  const std::uint64_t buckets = extent.count / fit.capacity + 1;
+  const std::uint64_t spans = extent.count / fit.tile + buckets + 1;
+  const std::uint64_t entries = (extent.count / fit.tile + 1) * extent.digits + 20 * buckets;
   take(state.counters, 1);
   take(state.root, 1);
   for (int i = 0; i < 2; ++i) {
@@ -247,8 +277,8 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
   take(state.hard_items, items);
   take(state.doubtful_spans, extent.is_stable ? spans : 1);
   take(state.destinations, 1);
-  state.tile = extent.tile;
-  state.capacity = extent.capacity;
+  state.usual = extent.usual;
+  state.narrow = extent.narrow;
   state.max_digits = extent.digits;
   return bytes;
 }

@@ -11,9 +11,10 @@ namespace linkwise::cuda::msd {
 constexpr double planned_digits = 0.7;
 constexpr std::uint32_t fewest_per_source = 128;
 
-/// With as many digits as a bucket can have: the first level has few.
+/// With as many digits as a bucket can have: the first level has few. Keys are stored whole.
 inline Extent with_most_digits(Extent extent) {
   extent.digits = extent.is_stable ? stable_digits : most_digits;
+  extent.narrow = {};
   return extent;
 }
 
@@ -26,13 +27,13 @@ inline State leading_state(const RawLeadingDigits& level, const Extent& extent) 
 template <typename Key>
 void look_at_all(cudaStream_t stream, const RawLeadingDigits& level, const Extent& extent, const RawSegments& samples,
                  std::uint64_t total, KeySpread* spread) {
-  const double parts = static_cast<double>(total) / (planned_fill * extent.capacity);
+  const double parts = static_cast<double>(total) / (planned_fill * extent.usual.capacity);
   const auto needed = static_cast<std::uint32_t>(std::ceil(parts / (planned_digits * extent.digits)));
   const auto digits = std::min(std::max(needed, fewest_per_source * samples.count), std::uint32_t{root_digits});
   const auto cuts = static_cast<std::uint32_t>(std::ceil(std::max(parts / digits, 1.0)));
   look_at_sample<<<1, sample_threads, 0, stream>>>(
       keys_of<Key>({level.source, {}, {}}, own_codes(level.type.key), level.count), sampled(samples, total),
-      static_cast<std::uint32_t>(level.count), WantedDigits{digits, cuts}, in_result, leading_state(level, extent),
+      static_cast<std::uint32_t>(level.count), WantedDigits{digits, cuts}, {}, in_result, leading_state(level, extent),
       spread);
   check_launch("look at all keys");
 }
@@ -82,9 +83,8 @@ void store_leading(cudaStream_t stream, const RawLeadingDigits& level, const Dig
   const State state = leading_state(level, with_most_digits(extent_of<Key, Value>(level.count)));
   clear_checksum(stream, checksum);
   set_destinations<<<1, level_threads, 0, stream>>>(state, places, parts);
-  const std::uint32_t blocks = std::min(Launches<Key, Value>::get().shared_blocks, most_blocks);
-  partition_spans<Key, Value, true><<<blocks, level_threads, sizeof(LevelMemory<Key, Value>), stream>>>(
-      columns_of<Key, Value>({level.source, {}, {}}, level.coding, level.count, checksum), state, 0);
+  launch_partition<Key, Value, Way::shared>(
+      stream, columns_of<Key, Value>({level.source, {}, {}}, level.coding, level.count, checksum), state, 0);
   check_launch("store leading digits");
 }
 
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(level_threads)
   const bool divided = is_divided(bucket, Digits<Key>(bucket, root, root.table, true));
   bucket.next_place = divided ? in_result : in_room;
   state.buckets[0][0] = bucket;
-  *state.counters = {{1, 0}, {1, 0}, {received.digits, 0}, 0, 0, 0, 0};
+  *state.counters = {{1, 0}, {1, 0}, {received.digits, 0}, 0, 0, 0, 0, 0, 0};
 }
 
 template <typename Key, typename Value>

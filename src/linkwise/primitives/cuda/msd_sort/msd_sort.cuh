@@ -25,43 +25,33 @@ inline int current_device() {
   return device;
 }
 
-/// Blocks of a kernel that fit on the device together.
-template <typename Kernel>
-std::uint32_t resident_blocks(Kernel* kernel, int threads, std::size_t shared_bytes) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-        "allow a block's shared memory");
-  int each = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared_bytes), "ask for occupancy");
-  return static_cast<std::uint32_t>(each * current_multiprocessors());
+/// Blocks of a kernel that fit on the current device together. The first call for a device also allows the kernel the
+/// shared memory that it needs.
+template <auto* kernel>
+std::uint32_t resident_blocks(int threads, std::size_t shared_bytes) {
+  static std::array<std::once_flag, most_devices> once;
+  static std::array<std::uint32_t, most_devices> blocks;
+  const auto device = static_cast<std::size_t>(current_device());
+  std::call_once(once.at(device), [&] {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+          "allow a block's shared memory");
+    int each = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared_bytes), "ask for occupancy");
+    blocks.at(device) = static_cast<std::uint32_t>(each * current_multiprocessors());
+  });
+  return blocks.at(device);
+}
+/// Of a level's kernels except the counting one.
+template <typename Key, typename Value, Way way = Way::usual>
+std::uint32_t level_blocks() {
+  return std::min(
+      resident_blocks<partition_spans<Key, Value, way>>(level_threads, sizeof(LevelMemory<Key, Value, way>)),
+      most_blocks);
 }
 
-template <typename Key, typename Value>
-struct Launches {
-  std::uint32_t count_blocks, level_blocks, shared_blocks, left_blocks, finish_blocks, hard_blocks;
-
-  static Launches of_this_device() {
-    return {
-        resident_blocks(count_spans<Key>, count_threads, sizeof(SpanCountMemory<Key>)),
-        resident_blocks(partition_spans<Key, Value>, level_threads, sizeof(LevelMemory<Key, Value>)),
-        resident_blocks(partition_spans<Key, Value, true>, level_threads, sizeof(LevelMemory<Key, Value>)),
-        resident_blocks(sort_what_is_left<Key, Value>, level_threads, sizeof(LeftMemory<Key, Value>)),
-        resident_blocks(finish<Key, Value>, finish_threads, sizeof(typename UsualItemSort<Key, Value>::Memory)),
-        resident_blocks(finish_hard<Key, Value>, finish_threads, sizeof(typename HardItemSort<Key, Value>::Memory))};
-  }
-
-  /// For the current device; the first call also allows its kernels the shared memory that they need.
-  static const Launches& get() {
-    static std::array<std::once_flag, most_devices> once;
-    static std::array<Launches, most_devices> launches;
-    const auto device = static_cast<std::size_t>(current_device());
-    std::call_once(once.at(device), [&] { launches.at(device) = of_this_device(); });
-    return launches.at(device);
-  }
-};
-
 /// Bytes of shared memory that a block needs at most.
-template <typename Key, typename Value>
-constexpr std::size_t block_bytes = std::max(sizeof(LevelMemory<Key, Value>), sizeof(LeftMemory<Key, Value>));
+template <typename Key, typename Value, Way way = Way::usual>
+constexpr std::size_t block_bytes = std::max(sizeof(LevelMemory<Key, Value, way>), sizeof(LeftMemory<Key, Value, way>));
 
 /// Whether every device supports bulk copies and has enough shared memory per block. Devices before Hopper, and small
 /// ones since, do not. All devices must, because the caller has not chosen one yet.
@@ -109,89 +99,155 @@ inline State state_in(void* scratch, const Extent& extent) {
   return state;
 }
 
+/// Parts of the planned average fill.
+inline double parts_of(const Extent& extent, Fit fit) {
+  return static_cast<double>(extent.count) / (planned_fill * fit.capacity);
+}
+/// Digits of two levels that make as many parts: of equal numbers, but for a factor to the first level's.
+inline WantedDigits wanted_digits(double parts, double factor) {
+  const bool is_one_level = parts <= root_digits;
+  const double of_root = is_one_level ? parts : factor * std::sqrt(parts);
+  const auto digits = static_cast<std::uint32_t>(std::min(std::ceil(of_root), double{root_digits}));
+  return {digits, static_cast<std::uint32_t>(std::ceil(is_one_level ? 1 : parts / digits))};
+}
+
 /// Prepares `sort` of the same keys and scratch, and estimates the distribution of the keys.
 template <typename Key>
 void look(cudaStream_t stream, RawRecords input, KeyCoding coding, const Extent& extent, SortBuffers buffers,
           void* scratch, KeySpread* spread) {
   const State state = state_in(scratch, extent);
-  const double parts = static_cast<double>(extent.count) / (planned_fill * extent.capacity);
+  const double parts = parts_of(extent, extent.usual);
   const bool is_one_level = parts <= root_digits;
-  // Records with values fit fewer to an item: more digits in the first level leave the second some to spare.
-  const double of_root = is_one_level ? parts : (extent.is_stable ? 1.2 : 1.0) * std::sqrt(parts);
-  const auto digits = static_cast<std::uint32_t>(std::min(std::ceil(of_root), double{root_digits}));
-  const auto cuts = static_cast<std::uint32_t>(std::ceil(is_one_level ? 1 : parts / digits));
   // The first level must not write onto the input; of two levels, the second ends in the result if possible.
   const bool to_result =
       buffers != SortBuffers::result_is_input && (is_one_level || buffers == SortBuffers::room_is_input);
   const Columns<Key> keys = keys_of<Key>({input, {}, {}}, coding, extent.count);
   const RawSegments all{1, {input.keys}, {extent.count}};
+  // Records with values fit fewer to an item: more digits in the first level leave the second some to spare. Narrow
+  // keys are stored in short runs of half the bytes, the shorter the more digits there are.
+  const WantedDigits usual = wanted_digits(parts, extent.is_stable ? 1.2 : 1.0);
+  const WantedDigits narrow =
+      extent.narrow.capacity > 0 ? wanted_digits(parts_of(extent, extent.narrow), 0.75) : WantedDigits{};
   look_at_sample<<<1, sample_threads, 0, stream>>>(keys, sampled(all, extent.count),
-                                                   static_cast<std::uint32_t>(extent.count), WantedDigits{digits, cuts},
+                                                   static_cast<std::uint32_t>(extent.count), usual, narrow,
                                                    to_result ? in_result : in_room, state, spread);
   check_launch("look at a sample");
 }
 
+/// Whether narrow keys are expected, so that each step is launched for them too.
+template <typename Key, typename Value>
+bool may_be_narrow(const State& state) {
+  return can_be_narrow<Key, Value> && state.narrow.capacity > 0;
+}
+
+template <typename Key, Way way>
+void launch_count(cudaStream_t stream, const Columns<Key>& keys, const State& state, int level) {
+  constexpr std::size_t bytes = sizeof(SpanCountMemory<Key, way>);
+  const std::uint32_t blocks = resident_blocks<count_spans<Key, way>>(count_threads, bytes);
+  count_spans<Key, way><<<blocks, count_threads, bytes, stream>>>(keys, state, level % 2);
+}
 /// Counts the digits of a level's buckets, and turns the counters into places.
 template <typename Key, typename Value>
-void count_level(cudaStream_t stream, const Columns<Key>& keys, const State& state, int now) {
-  const auto& launches = Launches<Key, Value>::get();
-  const std::uint32_t blocks = std::min(launches.level_blocks, most_blocks);
-  count_spans<Key><<<launches.count_blocks, count_threads, sizeof(SpanCountMemory<Key>), stream>>>(keys, state, now);
-  sum_counters<<<blocks, level_threads, 0, stream>>>(state, now);
-  scan_counters<<<blocks, level_threads, 0, stream>>>(state, now);
+void count_level(cudaStream_t stream, const Columns<Key>& keys, const State& state, int level) {
+  launch_count<Key, Way::usual>(stream, keys, state, level);
+  if constexpr (can_be_narrow<Key, Value>)
+    if (level > 0 && may_be_narrow<Key, Value>(state)) launch_count<Key, Way::narrow>(stream, keys, state, level);
+  const std::uint32_t blocks = level_blocks<Key, Value>();
+  sum_counters<<<blocks, level_threads, 0, stream>>>(state, level % 2);
+  scan_counters<<<blocks, level_threads, 0, stream>>>(state, level % 2);
   check_launch("count a level");
 }
 
 /// Lists the parts of a level's counted buckets: items, and buckets of the next level.
 template <typename Key, typename Value>
-void split_level(cudaStream_t stream, const State& state, int now) {
-  const std::uint32_t blocks = std::min(Launches<Key, Value>::get().level_blocks, most_blocks);
-  split_buckets<Key><<<blocks, level_threads, 0, stream>>>(state, now);
+void split_level(cudaStream_t stream, const State& state, int level) {
+  split_buckets<Key><<<level_blocks<Key, Value>(), level_threads, 0, stream>>>(state, level % 2);
   check_launch("split a level");
+}
+
+template <typename Key, typename Value, Way way>
+void launch_partition(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, const State& state, int level) {
+  constexpr std::size_t bytes = sizeof(LevelMemory<Key, Value, way>);
+  partition_spans<Key, Value, way>
+      <<<level_blocks<Key, Value, way>(), level_threads, bytes, stream>>>(columns, state, level % 2);
+}
+template <typename Key, typename Value>
+void partition_level(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, const State& state, int level) {
+  launch_partition<Key, Value, Way::usual>(stream, columns, state, level);
+  if constexpr (can_be_narrow<Key, Value>) {
+    if (may_be_narrow<Key, Value>(state) && level == 0)
+      launch_partition<Key, Value, Way::narrows>(stream, columns, state, level);
+    if (may_be_narrow<Key, Value>(state) && level > 0)
+      launch_partition<Key, Value, Way::narrow>(stream, columns, state, level);
+  }
+  check_launch("partition a level");
+}
+
+/// Sorts all listed items, and the buckets that are left.
+template <typename Key, typename Value, Way way>
+void finish_sort(cudaStream_t stream, ColumnsOf<Key, Value> columns, State state) {
+  constexpr std::size_t usual_bytes = sizeof(UsualMemory<Key, Value, way>);
+  constexpr std::size_t hard_bytes = sizeof(HardMemory<Key, Value, way>);
+  constexpr std::size_t left_bytes = sizeof(LeftMemory<Key, Value, way>);
+  const std::uint32_t usual_blocks = resident_blocks<finish<Key, Value, way>>(finish_threads, usual_bytes);
+  const std::uint32_t hard_blocks = resident_blocks<finish_hard<Key, Value, way>>(finish_threads, hard_bytes);
+  const std::uint32_t left_blocks = resident_blocks<sort_what_is_left<Key, Value, way>>(level_threads, left_bytes);
+  if constexpr (way == Way::narrow)
+    if (columns.keys[in_room] == columns.keys[in_input])
+      clear_result<<<usual_blocks, finish_threads, 0, stream>>>(columns, state);
+  finish<Key, Value, way><<<usual_blocks, finish_threads, usual_bytes, stream>>>(columns, state);
+  finish_hard<Key, Value, way><<<hard_blocks, finish_threads, hard_bytes, stream>>>(columns, state);
+  check_launch("finish");
+  int now = usual_levels % 2;
+  void* arguments[] = {&columns, &state, &now};
+  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key, Value, way>, std::min(left_blocks, most_blocks),
+                                    level_threads, arguments, left_bytes, stream),
+        "sort what is left");
 }
 
 /// Sorts the buckets of a level, and all listed items.
 template <typename Key, typename Value>
-void sort_from_level(cudaStream_t stream, int level, ColumnsOf<Key, Value> columns, State state) {
-  const auto& launches = Launches<Key, Value>::get();
-  const std::uint32_t blocks = std::min(launches.level_blocks, most_blocks);
+void sort_from_level(cudaStream_t stream, int level, const ColumnsOf<Key, Value>& columns, const State& state) {
   for (; level < usual_levels; ++level) {
-    const int now = level % 2;
-    count_level<Key, Value>(stream, columns, state, now);
-    split_level<Key, Value>(stream, state, now);
-    partition_spans<Key, Value>
-        <<<blocks, level_threads, sizeof(LevelMemory<Key, Value>), stream>>>(columns, state, now);
-    check_launch("partition a level");
+    count_level<Key, Value>(stream, columns, state, level);
+    split_level<Key, Value>(stream, state, level);
+    partition_level<Key, Value>(stream, columns, state, level);
   }
-  const std::size_t finish_bytes = sizeof(typename UsualItemSort<Key, Value>::Memory);
-  const std::size_t hard_bytes = sizeof(typename HardItemSort<Key, Value>::Memory);
-  finish<Key, Value><<<launches.finish_blocks, finish_threads, finish_bytes, stream>>>(columns, state);
-  finish_hard<Key, Value><<<launches.hard_blocks, finish_threads, hard_bytes, stream>>>(columns, state);
-  check_launch("finish");
-  int now = usual_levels % 2;
-  void* arguments[] = {&columns, &state, &now};
-  check(cudaLaunchCooperativeKernel(sort_what_is_left<Key, Value>, std::min(launches.left_blocks, blocks),
-                                    level_threads, arguments, sizeof(LeftMemory<Key, Value>), stream),
-        "sort what is left");
+  finish_sort<Key, Value, Way::usual>(stream, columns, state);
+  if constexpr (can_be_narrow<Key, Value>)
+    if (may_be_narrow<Key, Value>(state)) finish_sort<Key, Value, Way::narrow>(stream, columns, state);
 }
 
 inline void clear_checksum(cudaStream_t stream, std::uint64_t* checksum) {
   if (checksum != nullptr) check(cudaMemsetAsync(checksum, 0, sizeof *checksum, stream), "clear the checksum");
 }
 
-/// Call after `look`.
+/// Call after `look`, with the same extent.
 template <typename Key, typename Value>
-void sort(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, void* scratch) {
+void sort(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, const Extent& extent, void* scratch) {
   clear_checksum(stream, columns.checksum);
-  sort_from_level<Key, Value>(stream, 0, columns, state_in(scratch, extent_of<Key, Value>(columns.count)));
+  sort_from_level<Key, Value>(stream, 0, columns, state_in(scratch, extent));
 }
+
+constexpr std::size_t shared_on_hopper = 227 << 10;  // bytes that a block may have
 
 template <typename Key, typename Value>
 std::vector<const void*> kernels() {
-  constexpr std::size_t shared_on_hopper = 227 << 10;  // bytes that a block may have
   static_assert(block_bytes<Key, Value> <= shared_on_hopper);
-  return {address(partition_spans<Key, Value>), address(partition_spans<Key, Value, true>), address(finish<Key, Value>),
-          address(finish_hard<Key, Value>), address(sort_what_is_left<Key, Value>)};
+  return {address(partition_spans<Key, Value, Way::usual>), address(partition_spans<Key, Value, Way::shared>),
+          address(finish<Key, Value, Way::usual>), address(finish_hard<Key, Value, Way::usual>),
+          address(sort_what_is_left<Key, Value, Way::usual>)};
+}
+template <typename Key>
+std::vector<const void*> kernels_of_narrow_keys() {
+  static_assert(block_bytes<Key, NoValue, Way::narrow> <= shared_on_hopper);
+  return {address(count_spans<Key, Way::narrow>),
+          address(partition_spans<Key, NoValue, Way::narrows>),
+          address(partition_spans<Key, NoValue, Way::narrow>),
+          address(clear_result<Key>),
+          address(finish<Key, NoValue, Way::narrow>),
+          address(finish_hard<Key, NoValue, Way::narrow>),
+          address(sort_what_is_left<Key, NoValue, Way::narrow>)};
 }
 
 }  // namespace linkwise::cuda::msd

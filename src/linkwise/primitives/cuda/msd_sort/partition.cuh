@@ -4,6 +4,7 @@
 // counter returns.
 #pragma once
 
+#include "linkwise/primitives/cuda/msd_sort/narrow.cuh"
 #include "linkwise/primitives/cuda/msd_sort/spans.cuh"
 
 namespace linkwise::cuda::msd {
@@ -17,14 +18,14 @@ struct PartitionMemory {
   SpanMemory span;  // whose starts become where each digit's next key goes in the tile
 };
 
-/// `is_shared`: the keys go to the digits' destinations; otherwise within the columns.
-template <typename Key, bool is_shared>
+template <typename Key, Way way, typename KeyColumns>
 class SpanPartition {
+  static constexpr bool is_shared = way == Way::shared;
   using Memory = PartitionMemory<Key>;
   static constexpr int items = tile_records<Key> / level_threads;
 
  public:
-  __device__ SpanPartition(Memory& memory, const Columns<Key>& columns, const State& state, const Cell* table)
+  __device__ SpanPartition(Memory& memory, const KeyColumns& columns, const State& state, const Cell* table)
       : memory_(memory),
         columns_(columns),
         state_(state),
@@ -69,8 +70,8 @@ class SpanPartition {
       const bool moves = is_shared || is_divided(bucket, digit), is_plain = digit.is_plain(), is_last = next.count == 0;
       // The checksum is of the first bucket, which has all keys. Hashing costs least while other keys wait for ranks.
       const bool is_summed = columns_.checksum != nullptr && bucket.is_root;
-      const bool sums_at_once = is_summed && moves && columns_.are_codes;
-      if (is_summed && !sums_at_once) add_hashes(key, span);
+      const bool sums_at_once = is_summed && moves;
+      if (is_summed && !moves) add_hashes(key, span);
       if (moves) {
         source_.find_starts(span, bucket);
         columns_.encode(key, bucket.place);
@@ -128,7 +129,7 @@ class SpanPartition {
     for (int i = 0; i < items; ++i) {
       if (level_threads * i < left) {
         memory_.keys[atomicAdd(&memory_.span.start[digit(key[i])], 1u)] = key[i];
-        if (sums) hashes += varying_hash(key[i], NoValue{});
+        if (sums) hashes += varying_hash(columns_.native(key[i]), NoValue{});
       }
       if (i % 4 == 3) asm volatile("" ::: "memory");  // few in flight: the keys take most registers
     }
@@ -150,21 +151,35 @@ class SpanPartition {
 
   template <typename Digit>
   __device__ __forceinline__ void store(const Digit& digit, const Span& span, const Bucket& bucket) {
+    if constexpr (way == Way::narrows) {
+      const NarrowColumns narrow(columns_, state_);
+      NarrowKey* const to = narrow.keys_at(narrow_parts);
+      for_each_stored(digit, span, [&](unsigned, std::uint32_t at, Key key) { to[at] = narrow.narrow(key); });
+    } else if constexpr (is_shared) {
+      void* const* const arrays = state_.destinations->keys;
+      for_each_stored(digit, span, [&](unsigned its_digit, std::uint32_t at, Key key) {
+        static_cast<Key*>(arrays[its_digit])[at] = key;
+      });
+    } else {
+      Key* const to = columns_.keys_at(bucket.next_place);
+      for_each_stored(digit, span, [&](unsigned, std::uint32_t at, Key key) { to[at] = key; });
+    }
+  }
+  template <typename Digit, typename Store>
+  __device__ __forceinline__ void for_each_stored(const Digit& digit, const Span& span, const Store& store) {
     const auto thread = static_cast<int>(threadIdx.x);
     const int left = static_cast<int>(span.count) - thread;
-    Key* const to = columns_.keys_at(bucket.next_place);
 #pragma unroll 4
     for (int i = 0; i < items; ++i) {
       if (level_threads * i >= left) break;
       const Key moved = memory_.keys[thread + level_threads * i];
       const unsigned its_digit = digit(moved);
-      Key* const array = is_shared ? static_cast<Key*>(state_.destinations->keys[its_digit]) : to;
-      array[memory_.span.offset[its_digit] + (thread + level_threads * i)] = moved;
+      store(its_digit, memory_.span.offset[its_digit] + (thread + level_threads * i), moved);
     }
   }
 
   Memory& memory_;
-  const Columns<Key>& columns_;
+  const KeyColumns& columns_;
   const State& state_;
   const Cell* table_;
   SpanSource<is_shared> source_;

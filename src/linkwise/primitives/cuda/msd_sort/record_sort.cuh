@@ -17,7 +17,7 @@ void with_bytes(ValueWidth width, Body&& body) {
 template <typename Key>
 KernelList RecordSort<Key>::kernels() {
   // Those of this file: each file has kernels of its own, templates too.
-  KernelList list{address(sum_counters),       address(scan_counters),    address(count_spans<Key>),
+  KernelList list{address(sum_counters),       address(scan_counters),    address(count_spans<Key, Way::usual>),
                   address(split_buckets<Key>), address(set_destinations), address(begin_received<Key>)};
   for (const ValueWidth width : {ValueWidth::v4, ValueWidth::v8, ValueWidth::v16})
     with_bytes(width, [&](auto value) {
@@ -39,7 +39,8 @@ void RecordSort<Key>::sort(cudaStream_t stream, KeyCoding coding, ValueWidth wid
                            std::uint64_t count, void* scratch, std::uint64_t* checksum) {
   with_bytes(width, [&](auto value) {
     using Value = typename decltype(value)::type;
-    msd::sort<Key, Value>(stream, columns_of<Key, Value>(records, coding, count, checksum), scratch);
+    msd::sort<Key, Value>(stream, columns_of<Key, Value>(records, coding, count, checksum),
+                          msd::extent_of<Key, Value>(count), scratch);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "linkwise/primitives/cuda/msd_sort/digits.cuh"
+#include "linkwise/primitives/cuda/msd_sort/narrow.cuh"
 #include "linkwise/primitives/kernels.hpp"
 
 namespace linkwise::cuda::msd {
@@ -54,9 +55,9 @@ __device__ inline void fill_table(SampleMemory& memory, Root& root, unsigned dig
     const Cell cell = root.table[i];
     const unsigned taken = i == 0 ? 0 : root.table[i - 1].first() + root.table[i - 1].digits();
     const std::uint64_t low = static_cast<std::uint64_t>(i) << root.cell_shift;
-    for (unsigned digit = taken; digit <= cell.first(); ++digit) root.digit_low[digit] = low;
+    for (unsigned digit = taken; digit <= cell.first(); ++digit) root.digit_low[digit] = low << root.dropped;
     for (unsigned j = 1; j < cell.digits(); ++j)
-      root.digit_low[cell.first() + j] = low + cell.distance(j, root.cell_shift);
+      root.digit_low[cell.first() + j] = (low + cell.distance(j, root.cell_shift)) << root.dropped;
     if (i + 1 < table_cells) continue;
     for (unsigned digit = cell.first() + cell.digits(); digit <= digits; ++digit)
       root.digit_low[digit] = root.window + 1;
@@ -77,8 +78,9 @@ __device__ void measure_spread(const Root& root, const Bucket& bucket, const Key
   for (int i = 0; i < samples_per_thread; ++i) {
     const std::uint64_t above = sample[i] - root.low;
     if (root.is_tabled != 0) {
-      const Cell cell = root.table[above >> root.cell_shift];
-      const std::uint64_t within = above & ((std::uint64_t{1} << root.cell_shift) - 1);
+      const auto distance = static_cast<std::uint32_t>(above >> root.dropped);
+      const Cell cell = root.table[distance >> root.cell_shift];
+      const std::uint32_t within = distance & ((1u << root.cell_shift) - 1);
       const unsigned digit = cell.digit(within, root.cell_shift) - cell.first();
       const std::uint64_t begin = cell.distance(digit, root.cell_shift),
                           end = cell.distance(digit + 1, root.cell_shift);
@@ -164,7 +166,7 @@ inline Sampled sampled(const RawSegments& keys, std::uint64_t total) {
 
 /// Digits of the first level that are wanted, and into how many a second level would cut each; 1 if there is none.
 struct WantedDigits {
-  std::uint32_t digits, cuts;
+  std::uint32_t digits = 0, cuts = 0;
 };
 
 /// Launched as one block: guesses the Root from a sample, and makes the `count` keys of the input the first bucket.
@@ -172,8 +174,8 @@ struct WantedDigits {
 template <typename Key>
 __global__ void __launch_bounds__(sample_threads)
     look_at_sample(const __grid_constant__ Columns<Key> columns, const __grid_constant__ Sampled from,
-                   std::uint32_t count, WantedDigits wanted, Place next_place, const __grid_constant__ State state,
-                   KeySpread* spread) {
+                   std::uint32_t count, WantedDigits usual, WantedDigits narrow, Place next_place,
+                   const __grid_constant__ State state, KeySpread* spread) {
   __shared__ SampleMemory memory;
   Key sample[samples_per_thread];
   Key least = static_cast<Key>(~Key{0}), greatest = 0;
@@ -205,26 +207,33 @@ __global__ void __launch_bounds__(sample_threads)
   const std::uint64_t low = memory.least - min(margin, memory.least);
   const std::uint64_t window = memory.greatest + min(margin, greatest_key - memory.greatest) - low;
   const int window_bits = bit_width(window), cell_bits = min(table_bits, window_bits);
+  const bool is_narrow = state.narrow.capacity > 0 && fits_narrow_key(window);
+  const WantedDigits wanted = is_narrow ? narrow : usual;
+  const Fit fit = is_narrow ? state.narrow : state.usual;
   Bucket bucket{};
   cut_evenly(bucket, window, wanted.digits);
-  const unsigned digits = bucket.digits;
+  const unsigned even_digits = bucket.digits;
   for (int i = 0; i < samples_per_thread; ++i)
     atomicAdd(&memory.cells[scaled_digit(static_cast<std::uint32_t>((sample[i] - low) >> bucket.shift), bucket.scale)],
               1u);
   __syncthreads();
   // Even if the next level can cut every digit into items, as far as so few samples tell.
-  const float share = static_cast<float>(samples) / static_cast<float>(digits);
-  const float cut = static_cast<float>(planned_fill) * static_cast<float>(state.capacity * state.max_digits);
+  const float share = static_cast<float>(samples) / static_cast<float>(even_digits);
+  const float cut = static_cast<float>(planned_fill) * static_cast<float>(fit.capacity * state.max_digits);
   const float most = max(min(4 * share + 16, cut / static_cast<float>(from.total) * samples), share + 5 * sqrtf(share));
   bool uneven = false;
-  for (unsigned i = threadIdx.x; i < digits; i += sample_threads) uneven |= static_cast<float>(memory.cells[i]) > most;
+  for (unsigned i = threadIdx.x; i < even_digits; i += sample_threads)
+    uneven |= static_cast<float>(memory.cells[i]) > most;
   uneven = __syncthreads_or(uneven) != 0 && cell_bits == table_bits;
+  // Cells have fewer digits than their share, and are denser in places than elsewhere.
+  const unsigned digits = uneven ? min(even_digits + even_digits / 8, unsigned{root_digits}) : even_digits;
   Root& root = *state.root;
-  const std::uint32_t spans = (count + state.tile - 1) / state.tile;
+  const std::uint32_t tile = state.usual.tile, spans = (count + tile - 1) / tile;
   if (threadIdx.x == 0) {
     root.low = low;
     root.window = window;
-    root.cell_shift = static_cast<std::uint32_t>(window_bits - cell_bits);
+    root.dropped = static_cast<std::uint32_t>(max(window_bits - 32, 0));
+    root.cell_shift = static_cast<std::uint32_t>(window_bits - cell_bits) - root.dropped;
     root.is_tabled = uneven ? 1 : 0;
     bucket.low = low;
     bucket.reach = static_cast<Key>(~Key{0});
@@ -236,11 +245,14 @@ __global__ void __launch_bounds__(sample_threads)
     bucket.next_place = next_place;
     bucket.is_root = true;
     state.buckets[0][0] = bucket;
-    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0, 0, 0};
+    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0, 0, 0, is_narrow, 0};
   }
   for (std::uint32_t i = threadIdx.x; i < spans; i += sample_threads)
-    state.spans[0][i] = {0, i * state.tile, min(state.tile, count - i * state.tile), i};
-  if (threadIdx.x == 0) *spread = {};
+    state.spans[0][i] = {0, i * tile, min(tile, count - i * tile), i};
+  if (threadIdx.x == 0) {
+    *spread = {};
+    spread->is_narrow = is_narrow ? 1 : 0;
+  }
   __syncthreads();
   if (uneven) {
     for (int i = threadIdx.x; i < table_cells; i += sample_threads) memory.cells[i] = 0;

@@ -25,7 +25,7 @@ __device__ inline void finish_equal(std::uint32_t begin, std::uint32_t count, st
 /// Adds a bucket to the next level, with as many digits as make parts of about the planned fill, but never so few
 /// that the level leaves nearly all keys to the one after it.
 __device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, std::uint32_t count, std::uint32_t place,
-                                  std::uint32_t next_place, const State& state) {
+                                  std::uint32_t next_place, Fit fit, const State& state) {
   if (keys.reach == 0) return finish_equal(begin, count, place, state);
   Bucket bucket{};
   bucket.low = keys.low;
@@ -33,9 +33,9 @@ __device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, s
   bucket.least = ~std::uint64_t{0};
   bucket.begin = begin;
   bucket.count = count;
-  const auto fill = static_cast<std::uint32_t>(planned_fill * state.capacity);
+  const auto fill = static_cast<std::uint32_t>(planned_fill * fit.capacity);
   cut_evenly(bucket, keys.reach, min(max(count / fill + 1, 16u), state.max_digits));
-  bucket.spans = (count + state.tile - 1) / state.tile;
+  bucket.spans = (count + fit.tile - 1) / fit.tile;
   bucket.first_entry = append(state.counters->entries[next], bucket.spans * bucket.digits);
   bucket.place = static_cast<std::uint8_t>(place);
   bucket.next_place = static_cast<std::uint8_t>(next_place);
@@ -61,25 +61,45 @@ struct SplitMemory {
   std::uint16_t last[most_digits];  // last digit of each group
 };
 
+/// Called by a whole block: whether the parts' keys are narrow, which the first level decides.
+__device__ inline bool has_narrow_parts(const Bucket& bucket, bool is_divided, const State& state) {
+  const bool are_narrow = state.narrow.capacity > 0 && state.counters->is_narrow != 0;
+  if (!bucket.is_root) return are_narrow;
+  const bool become_narrow = are_narrow && is_divided && fits_narrow_key(bucket.greatest - bucket.least);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    state.counters->is_narrow = become_narrow ? 1 : 0;
+    state.counters->least_key = bucket.least;
+  }
+  return become_narrow;
+}
+
 /// Called by a whole block. Parts of up to half an item's capacity form a group with neighbours that begin in the
 /// same half capacity: so a group has at most a whole capacity.
 template <typename Key>
 __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Cell* table, int next,
                              const State& state) {
-  if (!is_divided(bucket, Digits<Key>(bucket, *state.root, table, true))) {
+  const bool divides = is_divided(bucket, Digits<Key>(bucket, *state.root, table, true));
+  const bool is_narrow = has_narrow_parts(bucket, divides, state);
+  const Fit fit = is_narrow ? state.narrow : state.usual;
+  if (!divides) {
     if (threadIdx.x == 0)
       add_bucket(next, {bucket.least, bucket.greatest - bucket.least}, bucket.begin, bucket.count, bucket.place,
-                 bucket.next_place, state);
+                 bucket.next_place, fit, state);
     __syncthreads();
     return;
   }
+  // Narrow keys of the parts are distances from the bucket's least key, which has been subtracted once.
+  const bool narrows = is_narrow && bucket.is_root;
+  const std::uint64_t origin = narrows ? bucket.least : 0;
+  const std::uint32_t place = narrows ? narrow_parts : bucket.next_place;
   const std::uint32_t base = state.entries[bucket.first_entry];
   for (unsigned i = threadIdx.x; i < bucket.digits; i += level_threads)
     memory.begin[i] = state.entries[bucket.first_entry + i * bucket.spans] - base;
   if (threadIdx.x == 0) memory.begin[bucket.digits] = bucket.count;
   __syncthreads();
   constexpr int each = (most_digits + level_threads - 1) / level_threads;
-  const std::uint32_t half = state.capacity / 2;
+  const std::uint32_t half = fit.capacity / 2;
   const auto size_of = [&](int d) { return memory.begin[d + 1] - memory.begin[d]; };
   int filled[each], before[each];
   for (int i = 0; i < each; ++i) {
@@ -108,19 +128,15 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Ce
   for (int i = 0; i < each; ++i) {
     if (starts[i] == 0) continue;
     const std::uint32_t begin = memory.starts[rank[i]], count = memory.starts[rank[i] + 1] - begin;
-    const KeySpan keys = keys_of_digit(bucket, *state.root, static_cast<unsigned>(filled[i]));
-    if (count > state.capacity)
-      add_bucket(next, keys, bucket.begin + begin, count, bucket.next_place,
-                 bucket.next_place == in_result ? in_room : in_result, state);
-    else {
-      const KeySpan last = keys_of_digit(bucket, *state.root, memory.last[rank[i]]);
-      state.items[append(state.counters->items, 1)] = {keys.low,
-                                                       min(last.low + last.reach, bucket.greatest) - keys.low,
-                                                       bucket.begin + begin,
-                                                       count,
-                                                       bucket.next_place,
-                                                       false};
-    }
+    // At most from the least key of the first digit to the greatest of the last.
+    const KeySpan first = keys_of_digit(bucket, *state.root, static_cast<unsigned>(filled[i]));
+    const KeySpan last = keys_of_digit(bucket, *state.root, memory.last[rank[i]]);
+    const std::uint64_t low = max(first.low, bucket.least), high = min(last.low + last.reach, bucket.greatest);
+    const KeySpan keys{low - origin, high - low};
+    if (count > fit.capacity)
+      add_bucket(next, keys, bucket.begin + begin, count, place, place == in_result ? in_room : in_result, fit, state);
+    else
+      state.items[append(state.counters->items, 1)] = {keys.low, keys.reach, bucket.begin + begin, count, place, false};
   }
   __syncthreads();
 }
