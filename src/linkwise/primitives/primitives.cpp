@@ -66,7 +66,9 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
   return kernels.sort_lands_in_secondary(primary.type, primary.count, bits) ? secondary : primary;
 }
 
-bool suits_msd_sort(KeyWidth width, const KeySpread& spread) {
+bool suits_msd_sort(KeyWidth width, std::uint64_t count, const KeySpread& spread) {
+  constexpr std::uint64_t many_narrow = 16'000'000;  // as many are sorted sooner however they lie
+  if (spread.is_narrow != 0 && count >= many_narrow) return true;
   const auto share_of_compared = [&](std::uint32_t keys) {
     return static_cast<double>(keys) / std::max(spread.compared, 1u);
   };

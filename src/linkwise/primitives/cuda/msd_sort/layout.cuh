@@ -84,6 +84,11 @@ struct Columns {
 #pragma unroll
     for (int i = 0; i < count; ++i) key[i] = encode_bits(key[i], key_class, descending);
   }
+  /// Whether native keys and codes differ by the bits of `code_of_zero`, as integers' do.
+  [[nodiscard]] __device__ __forceinline__ bool flips_bits() const { return key_class != KeyClass::floating; }
+  [[nodiscard]] __device__ __forceinline__ Key code_of_zero() const {
+    return are_codes ? Key{0} : encode_bits(Key{0}, key_class, descending);
+  }
   __device__ __forceinline__ Key native(Key code) const {
     return are_codes ? code : decode_bits(code, key_class, descending);
   }

@@ -15,7 +15,9 @@ namespace linkwise::cuda::msd {
 class NarrowColumns {
  public:
   static constexpr bool are_codes = true;
-  static constexpr std::uint64_t* checksum = nullptr;  // the first level's
+  static constexpr std::uint64_t* checksum = nullptr;  // which is the first level's, as these two are
+  __device__ static bool flips_bits() { return false; }
+  __device__ static NarrowKey code_of_zero() { return 0; }
   const std::uint64_t count;
 
   __device__ __forceinline__ NarrowColumns(const Columns<std::uint64_t>& columns, const State& state)

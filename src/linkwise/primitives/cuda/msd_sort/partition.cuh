@@ -70,8 +70,8 @@ class SpanPartition {
       const bool moves = is_shared || is_divided(bucket, digit), is_plain = digit.is_plain(), is_last = next.count == 0;
       // The checksum is of the first bucket, which has all keys. Hashing costs least while other keys wait for ranks.
       const bool is_summed = columns_.checksum != nullptr && bucket.is_root;
-      const bool sums_at_once = is_summed && moves;
-      if (is_summed && !moves) add_hashes(key, span);
+      const bool sums_at_once = is_summed && moves && columns_.flips_bits();
+      if (is_summed && !sums_at_once) add_hashes(key, span);
       if (moves) {
         source_.find_starts(span, bucket);
         columns_.encode(key, bucket.place);
@@ -125,11 +125,12 @@ class SpanPartition {
   __device__ __forceinline__ void order(const Digit& digit, const Key (&key)[items], const Span& span) {
     const int left = static_cast<int>(span.count) - static_cast<int>(threadIdx.x);
     std::uint64_t hashes = 0;
+    const Key flipped = sums ? columns_.code_of_zero() : 0;
 #pragma unroll
     for (int i = 0; i < items; ++i) {
       if (level_threads * i < left) {
         memory_.keys[atomicAdd(&memory_.span.start[digit(key[i])], 1u)] = key[i];
-        if (sums) hashes += varying_hash(columns_.native(key[i]), NoValue{});
+        if (sums) hashes += varying_hash(static_cast<Key>(key[i] ^ flipped), NoValue{});
       }
       if (i % 4 == 3) asm volatile("" ::: "memory");  // few in flight: the keys take most registers
     }

@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(sample_threads)
   for (int i = 0; i < samples_per_thread; ++i) {
     const std::uint64_t stratum = static_cast<std::uint64_t>(i) * sample_threads + threadIdx.x;
     const std::uint64_t begin = stratum * from.count / samples, end = (stratum + 1) * from.count / samples;
-    sample[i] = from.at<Key>(begin + (end > begin ? mix64(stratum) % (end - begin) : 0));
+    sample[i] = from.at<Key>(begin + __umul64hi(mix64(stratum), end - begin));
   }
   columns.encode(sample, in_input);
 #pragma unroll
