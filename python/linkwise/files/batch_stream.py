@@ -161,9 +161,11 @@ class BatchQueue:
         for batch in cast(pa.Table, contents).to_batches(_AT_ONCE):
             self._put(batch)
 
-    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+    def write_parts(
+        self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table], *, of_many: bool = False
+    ) -> None:
         """See ``TableWriter``."""
-        del row_bytes
+        del row_bytes, of_many
         for part in in_order(partial(make, at, min(_AT_ONCE, rows - at)) for at in range(0, rows, _AT_ONCE)):
             self.write(part)
 

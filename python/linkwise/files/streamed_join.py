@@ -114,7 +114,7 @@ class StreamedJoin:
                 if count < _PART_ROWS // 4:
                     writer.write(rows_of(part, matches, 0, count))
                 else:
-                    writer.write_parts(count, of_result, partial(rows_of, part, matches))
+                    writer.write_parts(count, of_result, partial(rows_of, part, matches), of_many=True)
                 rows += count
         left, right = table.rows_behind()
         numbers = left if held == 0 else right

@@ -38,7 +38,9 @@ class Recorder:
         self._rows += contents.num_rows
         self._writer.write(contents)
 
-    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+    def write_parts(
+        self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table], *, of_many: bool = False
+    ) -> None:
         """See ``TableWriter``."""
         before = self._rows
         self._rows += rows
@@ -48,7 +50,7 @@ class Recorder:
             self._note(before + first, table)
             return table
 
-        self._writer.write_parts(rows, row_bytes, made)
+        self._writer.write_parts(rows, row_bytes, made, of_many=of_many)
 
     def flush(self) -> None:
         """See ``TableWriter``."""

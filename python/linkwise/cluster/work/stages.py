@@ -84,9 +84,11 @@ class KeptRows(TableWriter):
         """See ``TableWriter``."""
         self._tables.append(contents)
 
-    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+    def write_parts(
+        self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table], *, of_many: bool = False
+    ) -> None:
         """See ``TableWriter``."""
-        del row_bytes
+        del row_bytes, of_many
         self.write(make(0, rows))
 
     def flush(self) -> None:

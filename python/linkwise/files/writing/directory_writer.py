@@ -113,9 +113,11 @@ class DirectoryWriter:
         for directory, rows in self._by_directory(contents):
             self._files_of(directory).write(rows)
 
-    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+    def write_parts(
+        self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table], *, of_many: bool = False
+    ) -> None:
         """See ``TableWriter``."""
-        del row_bytes
+        del row_bytes, of_many
         self.write(make(0, 0))
         for part in in_order(partial(make, at, min(_AT_ONCE, rows - at)) for at in range(0, rows, _AT_ONCE)):
             self.write(part)

@@ -57,10 +57,13 @@ class TableWriter(Protocol):
     def write(self, contents: Contents) -> None:
         """Append rows."""
 
-    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+    def write_parts(
+        self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table], *, of_many: bool = False
+    ) -> None:
         """Append ``rows`` rows of a table, which the cores make in parts by calling ``make(first, count)``.
 
-        Until ``flush`` returns, some parts may not have been made.
+        Until ``flush`` returns, some parts may not have been made. ``of_many``: whether these are some rows of many,
+        so that others keep the cores busy, and parts need not be small.
         """
 
     def flush(self) -> None:
@@ -77,9 +80,11 @@ class SeenWriter:
         """See ``TableWriter``."""
         self._writer.write(self._see(contents) if isinstance(contents, pa.Table) else contents)
 
-    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+    def write_parts(
+        self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table], *, of_many: bool = False
+    ) -> None:
         """See ``TableWriter``."""
-        self._writer.write_parts(rows, row_bytes, lambda first, count: self._see(make(first, count)))
+        self._writer.write_parts(rows, row_bytes, lambda first, count: self._see(make(first, count)), of_many=of_many)
 
     def flush(self) -> None:
         """See ``TableWriter``."""
@@ -171,14 +176,16 @@ class Writer:
         table = table if self._carried else writable(table, writable_schema(table.schema, self._kind))
         return table if self._check is None else self._check.see(table)
 
-    def write_parts(self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table]) -> None:
+    def write_parts(
+        self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table], *, of_many: bool = False
+    ) -> None:
         """See ``TableWriter``."""
         with one_clear_line("write", self._path):
             if self._stream is None:
                 self._stream = self._open_stream(make(0, 0).schema)
             before = self._rows
             self._rows += rows
-            at_once = self._stream.rows_of_parts(rows)
+            at_once = self._stream.part_rows if of_many else self._stream.rows_of_parts(rows)
             for first in range(0, rows, at_once):
                 count = min(at_once, rows - first)
 

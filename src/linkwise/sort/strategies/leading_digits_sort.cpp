@@ -74,7 +74,7 @@ class LeadingDigitsSort {
       runtime_.reserve(place, records + scratch + kernels.leading_digits_bytes() + small_things);
       const MemoryView digits = allocate(place, kernels.leading_digits_bytes(), "leading digits");
       levels_.push_back({streams_[g], coding_, input_[g], digits, allocate(place, scratch, "sort scratch")});
-      numbers_.push_back(allocate(place, sizeof(KeySpread) + sizeof(LeadingDigitCounts), "counters"));
+      numbers_.push_back(allocate(place, sizeof(LeadingDigitCounts) + sizeof(KeySpread), "counters"));
       sample_rooms_.push_back(allocate(place, enough_to_look_at * (type_.key_bytes() + 8), "samples"));
     }
     return true;
@@ -84,9 +84,12 @@ class LeadingDigitsSort {
   MemoryView allocate(Place place, std::uint64_t bytes, std::string_view label) {
     return buffers_.emplace_back(runtime_.allocate(place, bytes, label)).view();
   }
-  [[nodiscard]] MemoryView spread_on(std::size_t gpu) const { return numbers_[gpu].slice(0, sizeof(KeySpread)); }
   [[nodiscard]] MemoryView counts_on(std::size_t gpu) const {
-    return numbers_[gpu].slice(sizeof(KeySpread), sizeof(LeadingDigitCounts));
+    return numbers_[gpu].slice(0, sizeof(LeadingDigitCounts));
+  }
+  [[nodiscard]] MemoryView spread_on(std::size_t gpu) const {
+    static_assert(sizeof(LeadingDigitCounts) % alignof(KeySpread) == 0);
+    return numbers_[gpu].slice(sizeof(LeadingDigitCounts), sizeof(KeySpread));
   }
 
   // Each GPU samples its own input: others may be unable to read the caller's memory.
@@ -197,7 +200,7 @@ class LeadingDigitsSort {
   std::size_t parts_each_;                  // per GPU
   std::vector<Buffer> buffers_, memory_;    // memory_: of the result
   std::vector<LeadingDigits> levels_;
-  std::vector<MemoryView> numbers_;       // each a KeySpread and LeadingDigitCounts
+  std::vector<MemoryView> numbers_;       // each LeadingDigitCounts and a KeySpread
   std::vector<MemoryView> sample_rooms_;  // codes, and tags behind them
   std::vector<Records> to_;               // the parts
   std::vector<Records> shares_, rooms_;
