@@ -265,7 +265,7 @@ def test_keys_of_64_bits_on_one_gpu(name: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", KEYS_OF_64_BITS)
 def test_many_keys_of_64_bits_on_one_gpu(name: str) -> None:
-    radix_on_one(cuda_runtime(), name, (3_999_999, 4_000_000))
+    radix_on_one(cuda_runtime(), name, (6_999_999, 7_000_000))
 
 
 def shares_first_level(runtime: _core.Runtime) -> bool:
