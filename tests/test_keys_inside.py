@@ -178,6 +178,36 @@ def test_joins_by_a_field_and_a_column() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [
+        (["a", "a"], "a.x"),
+        ([[("x", pa.int64()), ("x", pa.int64())]], "a.x"),
+        ([[("b.c", pa.int64())], [("c", pa.int64())]], "a.b.c"),
+    ],
+)
+def test_fields_that_names_do_not_tell_apart(columns: list[Any], name: str) -> None:
+    kinds = [pa.struct([("x", pa.int64())] if column == "a" else column) for column in columns]
+    names = ["a", "a" if columns == ["a", "a"] else "a.b"][: len(kinds)]
+    table = pa.schema(zip(names, kinds, strict=True)).empty_table()
+    other = pa.table({name: pa.array([], pa.int64())})
+    with pytest.raises(linkwise.UsageError, match="there are several columns"):
+        linkwise.sort(table, by=name, **CPU)
+    with pytest.raises(linkwise.UsageError, match="the left table has not one column"):
+        linkwise.join(table, other, name, **CPU)
+
+
+def test_a_column_that_only_seems_to_contain_the_field(tmp_path: Path) -> None:
+    table = pa.table({"a": [{"b.c": 2}, {"b.c": 1}], "a.b": [1, 2]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert linkwise.sort(table, by="a.b.c", **CPU)["a.b"].to_pylist() == [2, 1]
+    linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.parquet", by="a.b.c", **CPU)
+    assert pq.read_table(tmp_path / "o.parquet")["a.b"].to_pylist() == [2, 1]
+    assert linkwise.join(table, table, "a.b.c", **CPU).num_rows == 2
+    linkwise.join_file(*[tmp_path / "t.parquet"] * 2, tmp_path / "o.parquet", "a.b.c", **CPU)
+    assert pq.read_table(tmp_path / "o.parquet").num_rows == 2
+
+
 def test_the_command_that_joins(tmp_path: Path) -> None:
     pq.write_table(people(), tmp_path / "l.parquet")
     pq.write_table(towns(), tmp_path / "r.parquet")

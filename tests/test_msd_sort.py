@@ -171,7 +171,9 @@ def test_what_suits_it() -> None:
     assert suits(np.full(count, 77, np.uint64))
     assert not suits(random.zipf(1.3, count).clip(0, 1 << 31).astype(np.uint32))
     assert not suits(few_bits(random, np.uint64, count))
-    assert not suits(clusters(random, np.uint64, 10 * count))
+    wide = clusters(random, np.uint64, 10 * count) << np.uint64(8)
+    assert not suits(wide)
+    assert suits(wide >> np.uint64(8)), "so many narrow keys always suit"
 
 
 @pytest.mark.parametrize("value_bytes", VALUES)

@@ -176,7 +176,7 @@ def join(
 
     ``order`` is ``"key"``, with exactly the row order of ``join_file``, or ``None``: any order. If a single key
     exceeds a worker's share, one side's rows of it are divided among several workers, and the other side's rows are
-    replicated to each. Parameters and errors: as ``sort`` and ``join_file``.
+    replicated to each. Keys are columns, not fields of structs. Parameters and errors: as ``sort`` and ``join_file``.
     """
     options = _file_options(
         column_types, input_format, delimiter, null_string, ParquetOptions(compression, row_group_rows, dictionary,

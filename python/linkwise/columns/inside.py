@@ -24,17 +24,24 @@ def _inside(field: pa.Field) -> Iterator[str]:
         yield from (f"{field.name}.{name}" for name in _inside(inner))
 
 
-def _way_to(name: str, columns: Sequence[str]) -> tuple[str, str]:
+def is_ambiguous(name: str, columns: Sequence[str], inside: Sequence[str]) -> bool:
+    """Whether several columns have the name, or several fields (``inside``)."""
+    return (columns if name in columns else inside).count(name) > 1
+
+
+def _way_to(name: str, fields: Sequence[pa.Field]) -> tuple[str, str]:
     """The outermost column, and the path inside it; an empty path for the column itself."""
-    if name in columns:
+    if any(field.name == name for field in fields):
         return name, ""
-    outer = max((c for c in columns if name.startswith(f"{c}.")), key=len)
+    structs = [field.name for field in fields if pa.types.is_struct(field.type)]
+    outer = max((struct for struct in structs if name.startswith(f"{struct}.")), key=len)
     return outer, name.removeprefix(f"{outer}.")
 
 
 def outer_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """The columns that are named, or that contain the named fields, each once."""
-    return list(dict.fromkeys(_way_to(name, columns)[0] for name in names))
+    """The columns that are named, or that contain the named fields as far as names tell, each once."""
+    ways = ([name] if name in columns else [c for c in columns if name.startswith(f"{c}.")] for name in names)
+    return list(dict.fromkeys(column for way in ways for column in way))
 
 
 def with_fields(table: pa.Table, names: Collection[str]) -> pa.Table:
@@ -47,10 +54,9 @@ def with_fields(table: pa.Table, names: Collection[str]) -> pa.Table:
 
 def column_named(table: pa.Table, name: str) -> pa.ChunkedArray:
     """A column of a table, or a struct field of one, which is null where its struct is null."""
-    outer, inner = _way_to(name, table.column_names)
+    outer, inner = _way_to(name, list(table.schema))
     column = table[outer]
     while inner:
-        fields = [column.type.field(at).name for at in range(column.type.num_fields)]
-        field, inner = _way_to(inner, fields)
+        field, inner = _way_to(inner, [column.type.field(at) for at in range(column.type.num_fields)])
         column = pc.struct_field(column, field)
     return column

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from linkwise._core import UsageError
+from linkwise.columns.inside import is_ambiguous
 
 NullsEnd = Literal["first", "last"]
 By = str | Sequence[str] | None
@@ -99,7 +100,7 @@ def sort_keys_of(
     for name in names:
         if name not in columns and name not in inside:
             raise UsageError(f"there is no column '{name}'; there are {there_are}")
-        if columns.count(name) > 1 or (name not in columns and inside.count(name) > 1):
+        if is_ambiguous(name, columns, inside):
             raise UsageError(f"there are several columns '{name}'; rename them, for by= cannot tell them apart")
     directions = _one_each(descending, len(names), "descending")
     ends = _one_each(nulls, len(names), "nulls")

@@ -53,7 +53,7 @@ class StreamedJoin:
         """``None`` where another strategy is requested, or needed for these keys."""
         if order == "key" or presorted or not may_hash(execution) or not _can_be_hashed(readers, keys):
             return None
-        if how in ("right", "full") and keys.are_one and _has_dictionaries(readers, keys):
+        if how in ("right", "full") and _merges_dictionaries(readers, keys):
             return None  # the result's dictionary needs the values of both sides
         sides = [side for side in (0, 1) if _is_unique_by_table(side, validate)]
         if order == "left" and how not in ("semi", "anti"):
@@ -239,5 +239,6 @@ def _can_be_hashed(readers: Sequence[Reader], keys: KeyPairs) -> bool:
     return True
 
 
-def _has_dictionaries(readers: Sequence[Reader], keys: KeyPairs) -> bool:
-    return any(pa.types.is_dictionary(kind) for kind in key_kinds(readers, keys))
+def _merges_dictionaries(readers: Sequence[Reader], keys: KeyPairs) -> bool:
+    kinds = zip(keys.pairs, key_kinds(readers, keys), strict=True)
+    return any(pa.types.is_dictionary(kind) for (name, _), kind in kinds if name in keys.merged)

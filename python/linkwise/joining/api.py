@@ -61,7 +61,7 @@ def join(
     on, left_on, right_on
         The columns whose values must be equal, by one name or by a name for each side. Their types may differ in
         width, unit or layout. Columns named by ``on`` appear once in the result. A field of a struct is named by its
-        path, as ``"address.city"``, and stays in its struct.
+        path, as ``"address.city"``; it stays in its struct, and is not made one column with what it is joined to.
     how
         ``"inner"``; ``"left"``, ``"right"``, ``"full"``: also the rows of that side without a match, with nulls;
         ``"semi"``, ``"anti"``: the left rows with a match, or without one.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.inside import is_ambiguous
 from linkwise.columns.sort_keys import listed
 from linkwise.joining.host_join import GpuMatches
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
@@ -42,7 +43,7 @@ def key_pairs(
     ):  # fmt: skip
         fields.append([name for name in dict.fromkeys(names) if name not in there_are and name in inner])
         for name in names:
-            if list(there_are).count(name) != 1 and name not in fields[-1]:
+            if (name not in there_are and name not in fields[-1]) or is_ambiguous(name, list(there_are), inner):
                 told = ", ".join(map(repr, there_are))
                 raise UsageError(f"the {side} table has not one column '{name}'; it has {told}")
     return KeyPairs(list(zip(lefts, rights, strict=True)), on is not None, (fields[0], fields[1]))

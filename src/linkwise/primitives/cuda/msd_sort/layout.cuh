@@ -49,9 +49,9 @@ constexpr int item_records =  // per thread
 template <typename Key, typename Value = NoValue>
 constexpr std::uint32_t item_capacity = item_records<Key, Value> * finish_threads;
 
-/// How a kernel takes keys: as they are; as they are, and stores narrow ones; narrow; or as they are, and stores them
-/// at the digits' destinations.
-enum class Way : std::uint8_t { usual, narrows, narrow, shared };
+/// How a kernel takes and stores keys: as they are; as they are, and stores them narrow; narrow; or as they are, and
+/// stores them at the digits' destinations.
+enum class Way : std::uint8_t { usual, to_narrow, narrow, shared };
 
 /// 64-bit keys without values that differ by less than 2^32 are stored as 32-bit distances from the least of them by
 /// the first level, and sorted on as such: narrow.cuh.

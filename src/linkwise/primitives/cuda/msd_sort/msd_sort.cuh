@@ -134,12 +134,6 @@ void look(cudaStream_t stream, RawRecords input, KeyCoding coding, const Extent&
   check_launch("look at a sample");
 }
 
-/// Whether narrow keys are expected, so that each step is launched for them too.
-template <typename Key, typename Value>
-bool may_be_narrow(const State& state) {
-  return can_be_narrow<Key, Value> && state.narrow.capacity > 0;
-}
-
 template <typename Key, Way way>
 void launch_count(cudaStream_t stream, const Columns<Key>& keys, const State& state, int level) {
   constexpr std::size_t bytes = sizeof(SpanCountMemory<Key, way>);
@@ -151,7 +145,7 @@ template <typename Key, typename Value>
 void count_level(cudaStream_t stream, const Columns<Key>& keys, const State& state, int level) {
   launch_count<Key, Way::usual>(stream, keys, state, level);
   if constexpr (can_be_narrow<Key, Value>)
-    if (level > 0 && may_be_narrow<Key, Value>(state)) launch_count<Key, Way::narrow>(stream, keys, state, level);
+    if (level > 0 && may_be_narrow(state)) launch_count<Key, Way::narrow>(stream, keys, state, level);
   const std::uint32_t blocks = level_blocks<Key, Value>();
   sum_counters<<<blocks, level_threads, 0, stream>>>(state, level % 2);
   scan_counters<<<blocks, level_threads, 0, stream>>>(state, level % 2);
@@ -175,10 +169,8 @@ template <typename Key, typename Value>
 void partition_level(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, const State& state, int level) {
   launch_partition<Key, Value, Way::usual>(stream, columns, state, level);
   if constexpr (can_be_narrow<Key, Value>) {
-    if (may_be_narrow<Key, Value>(state) && level == 0)
-      launch_partition<Key, Value, Way::narrows>(stream, columns, state, level);
-    if (may_be_narrow<Key, Value>(state) && level > 0)
-      launch_partition<Key, Value, Way::narrow>(stream, columns, state, level);
+    if (level == 0 && may_be_narrow(state)) launch_partition<Key, Value, Way::to_narrow>(stream, columns, state, level);
+    if (level > 0 && may_be_narrow(state)) launch_partition<Key, Value, Way::narrow>(stream, columns, state, level);
   }
   check_launch("partition a level");
 }
@@ -215,7 +207,7 @@ void sort_from_level(cudaStream_t stream, int level, const ColumnsOf<Key, Value>
   }
   finish_sort<Key, Value, Way::usual>(stream, columns, state);
   if constexpr (can_be_narrow<Key, Value>)
-    if (may_be_narrow<Key, Value>(state)) finish_sort<Key, Value, Way::narrow>(stream, columns, state);
+    if (may_be_narrow(state)) finish_sort<Key, Value, Way::narrow>(stream, columns, state);
 }
 
 inline void clear_checksum(cudaStream_t stream, std::uint64_t* checksum) {
@@ -242,7 +234,7 @@ template <typename Key>
 std::vector<const void*> kernels_of_narrow_keys() {
   static_assert(block_bytes<Key, NoValue, Way::narrow> <= shared_on_hopper);
   return {address(count_spans<Key, Way::narrow>),
-          address(partition_spans<Key, NoValue, Way::narrows>),
+          address(partition_spans<Key, NoValue, Way::to_narrow>),
           address(partition_spans<Key, NoValue, Way::narrow>),
           address(clear_result<Key>),
           address(finish<Key, NoValue, Way::narrow>),

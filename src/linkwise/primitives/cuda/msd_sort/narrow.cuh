@@ -10,6 +10,9 @@
 
 namespace linkwise::cuda::msd {
 
+/// Whether the caller expects narrow keys, so that each step is launched for them too.
+LINKWISE_BOTH inline bool may_be_narrow(const State& state) { return state.narrow.capacity > 0; }
+
 /// The same keys as distances. The result's memory is kept for native keys: distances lie in the two halves of the
 /// room, except that the first level stores them in the result if the room is its input.
 class NarrowColumns {
@@ -53,16 +56,19 @@ __device__ inline bool fits_narrow_key(std::uint64_t distance) {
   return distance <= static_cast<NarrowKey>(~NarrowKey{0});
 }
 
+static_assert(usual_levels >= 3);  // see clear_result
+
 /// Where the first level stores narrow keys, and where they are its parts' input.
 constexpr Place narrow_parts = in_input;
 
-/// Whether the level's input is narrow; the first level's is not.
+/// Whether the level's input is narrow. The first level's is not, of which the sample has only guessed.
 __device__ inline bool reads_narrow(const State& state, int now) {
   return state.counters->is_narrow != 0 && !state.buckets[now][0].is_root;
 }
 
 /// Items of the first level that still lie in the result, where the last kernel would write onto them, move to the
-/// room. Launched if the room is the input.
+/// room. Launched if the room is the input. No bucket lies there any more: one that the second level does not divide is
+/// divided by the third, which knows its range.
 template <typename Key>
 __global__ void __launch_bounds__(finish_threads)
     clear_result(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state) {

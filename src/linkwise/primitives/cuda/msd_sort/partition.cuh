@@ -152,7 +152,7 @@ class SpanPartition {
 
   template <typename Digit>
   __device__ __forceinline__ void store(const Digit& digit, const Span& span, const Bucket& bucket) {
-    if constexpr (way == Way::narrows) {
+    if constexpr (way == Way::to_narrow) {
       const NarrowColumns narrow(columns_, state_);
       NarrowKey* const to = narrow.keys_at(narrow_parts);
       for_each_stored(digit, span, [&](unsigned, std::uint32_t at, Key key) { to[at] = narrow.narrow(key); });

@@ -100,7 +100,7 @@ __device__ void measure_spread(const Root& root, const Bucket& bucket, const Key
 template <typename Key>
 __device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned digits, unsigned cuts,
                               const Key (&sample)[samples_per_thread], KeySpread& spread) {
-  const int dropped = max(bit_width(root.window) - 32, 0);
+  const std::uint32_t dropped = root.dropped;
   std::uint32_t above[compared_per_thread];
 #pragma unroll
   for (int i = 0; i < compared_per_thread; ++i) {
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(sample_threads)
   const std::uint64_t low = memory.least - min(margin, memory.least);
   const std::uint64_t window = memory.greatest + min(margin, greatest_key - memory.greatest) - low;
   const int window_bits = bit_width(window), cell_bits = min(table_bits, window_bits);
-  const bool is_narrow = state.narrow.capacity > 0 && fits_narrow_key(window);
+  const bool is_narrow = may_be_narrow(state) && fits_narrow_key(window);
   const WantedDigits wanted = is_narrow ? narrow : usual;
   const Fit fit = is_narrow ? state.narrow : state.usual;
   Bucket bucket{};

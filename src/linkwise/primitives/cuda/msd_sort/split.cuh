@@ -61,9 +61,9 @@ struct SplitMemory {
   std::uint16_t last[most_digits];  // last digit of each group
 };
 
-/// Called by a whole block: whether the parts' keys are narrow, which the first level decides.
-__device__ inline bool has_narrow_parts(const Bucket& bucket, bool is_divided, const State& state) {
-  const bool are_narrow = state.narrow.capacity > 0 && state.counters->is_narrow != 0;
+/// Called by a whole block: whether the parts' keys are narrow. The first level decides it for all that follow.
+__device__ inline bool decide_narrow(const Bucket& bucket, bool is_divided, const State& state) {
+  const bool are_narrow = may_be_narrow(state) && state.counters->is_narrow != 0;
   if (!bucket.is_root) return are_narrow;
   const bool become_narrow = are_narrow && is_divided && fits_narrow_key(bucket.greatest - bucket.least);
   __syncthreads();
@@ -80,7 +80,7 @@ template <typename Key>
 __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Cell* table, int next,
                              const State& state) {
   const bool divides = is_divided(bucket, Digits<Key>(bucket, *state.root, table, true));
-  const bool is_narrow = has_narrow_parts(bucket, divides, state);
+  const bool is_narrow = decide_narrow(bucket, divides, state);
   const Fit fit = is_narrow ? state.narrow : state.usual;
   if (!divides) {
     if (threadIdx.x == 0)
