@@ -46,9 +46,8 @@ def outer_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 def with_fields(table: pa.Table, names: Collection[str]) -> pa.Table:
     """The table, followed by these struct fields as columns with the names of their paths."""
-    columns = [column_named(table, name) for name in names]
-    for name, column in zip(names, columns, strict=True):
-        table = table.append_column(name, column)
+    for name in names:
+        table = table.append_column(name, column_named(table, name))
     return table
 
 

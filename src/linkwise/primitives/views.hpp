@@ -14,9 +14,10 @@ namespace linkwise {
 /// Null for an empty view. @throws ProgramError if the memory is not aligned as GPUs need it; most CPUs do not mind.
 template <typename Type>
 Type* pointer(const MemoryView& view) {
+  if (view.bytes == 0) return nullptr;
   if constexpr (!std::is_void_v<Type>)
     require(reinterpret_cast<std::uintptr_t>(view.data) % alignof(Type) == 0, "a view", "memory that is aligned");
-  return view.bytes == 0 ? nullptr : reinterpret_cast<Type*>(view.data);
+  return reinterpret_cast<Type*>(view.data);
 }
 
 inline std::vector<MemoryView> without_empty(std::initializer_list<MemoryView> views) {
