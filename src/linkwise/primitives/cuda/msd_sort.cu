@@ -48,7 +48,7 @@ KernelList msd_sort_kernels() {
                   address(msd::set_destinations)};
   add_kernels<std::uint32_t>(list);
   add_kernels<std::uint64_t>(list);
-  append(list, msd::kernels_of_narrow_keys<std::uint64_t>());
+  append(list, msd::kernels_of_narrow_keys());
   return list;
 }
 

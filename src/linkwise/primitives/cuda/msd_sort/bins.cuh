@@ -28,6 +28,9 @@ class BinSort {
     alignas(16) std::uint32_t bins[max_bins / 2];
     typename Scan::TempStorage scan;
     std::uint32_t longest;
+    struct {
+      std::uint32_t begin, longest;
+    } of_warp[threads / 32];  // where the bins that a warp has counted begin, and how many numbers the longest has
     std::uint32_t bitmaps[threads / 32][bitmap_words + 1];
   };
 
@@ -72,7 +75,7 @@ class BinSort {
       if (!long_bins_are_equal(count, bin_of)) return false;
       if constexpr (free_bits > 0) order_long_bins(memory_, count);
     }
-    order_bins(min(longest, longest_bin));
+    if (longest > 1) order_bins();
     return true;
   }
 
@@ -112,6 +115,7 @@ class BinSort {
     if (threadIdx.x % 32 == 0) atomicMax(&memory_.longest, most);
     std::uint32_t start = (sum & 0xffff) + (sum >> 16);
     Scan(memory_.scan).ExclusiveSum(start, start);
+    if (threadIdx.x % 32 == 0) memory_.of_warp[threadIdx.x / 32] = {start, most};
 #pragma unroll
     for (int i = 0; i < bin_pairs; ++i) {
       const std::uint32_t second = start + (word[i] & 0xffff);
@@ -189,19 +193,30 @@ class BinSort {
     first = lesser;
   }
 
+  // The longest of the bins that have numbers of the calling warp's strips.
+  [[nodiscard]] __device__ __forceinline__ unsigned longest_of_strips() const {
+    constexpr unsigned warps = threads / 32, strips = 32 * items;
+    const unsigned lane = threadIdx.x % 32, begin = threadIdx.x / 32 * strips;
+    unsigned longest = 0;
+    if (lane < warps && memory_.of_warp[lane].begin < begin + strips &&
+        (lane + 1 == warps || memory_.of_warp[lane + 1].begin > begin))
+      longest = memory_.of_warp[lane].longest;
+    return min(__reduce_max_sync(~0u, longest), longest_bin);
+  }
+
   // Each thread takes a strip of consecutive numbers. The rounds stay within a warp's; then the sorted numbers before
   // and after each border between warps are merged.
-  __device__ __forceinline__ void order_bins(unsigned longest) {
-    if (longest < 2) return;
+  __device__ __forceinline__ void order_bins() {
     struct alignas(items * sizeof(Number) % 16 == 0 ? 16 : 8) Strip {
       Number number[items];
     };
     constexpr int last = items - 1;
-    const unsigned lane = threadIdx.x % 32;
+    const unsigned lane = threadIdx.x % 32, longest = longest_of_strips();
     Strip strip = reinterpret_cast<const Strip*>(memory_.numbers)[threadIdx.x];
     for (unsigned round = 0; round < longest; round += 2) {
 #pragma unroll
       for (int i = 0; i < last; i += 2) exchange(strip.number[i], strip.number[i + 1]);
+      if (round + 1 == longest) break;
       const Number before = __shfl_up_sync(~0u, strip.number[last], 1);
       const Number after = __shfl_down_sync(~0u, strip.number[0], 1);
 #pragma unroll

@@ -148,8 +148,9 @@ struct EntryRange {
   std::uint32_t begin, end;
 };
 __device__ inline EntryRange entries_of_block(std::uint32_t entries) {
-  const auto cut = [&](std::uint64_t block) { return static_cast<std::uint32_t>(block * entries / gridDim.x); };
-  return {cut(blockIdx.x), cut(blockIdx.x + 1)};
+  // At multiples of four, which are loaded at once.
+  const auto cut = [&](std::uint64_t block) { return static_cast<std::uint32_t>(block * entries / gridDim.x) & ~3u; };
+  return {cut(blockIdx.x), blockIdx.x + 1 == gridDim.x ? entries : cut(blockIdx.x + 1)};
 }
 
 /// Each block sums up its part of the counters …
@@ -165,7 +166,14 @@ __device__ inline void sum_entries(OffsetMemory& memory, std::uint32_t entries, 
 __device__ inline void scan_entries(OffsetMemory& memory, std::uint32_t entries, const State& state) {
   constexpr int items = 4;
   const EntryRange range = entries_of_block(entries);
-  std::uint32_t sum = 0;
+  // There is room for more after the last.
+  const auto load = [&](std::uint32_t first, std::uint32_t (&value)[items]) {
+    const uint4 loaded = first < range.end ? *reinterpret_cast<const uint4*>(state.entries + first) : uint4{};
+    const std::uint32_t each[items] = {loaded.x, loaded.y, loaded.z, loaded.w};
+    for (int i = 0; i < items; ++i) value[i] = first + i < range.end ? each[i] : 0;
+  };
+  std::uint32_t sum = 0, next[items];
+  load(range.begin + threadIdx.x * items, next);
   for (std::uint32_t i = threadIdx.x; i < blockIdx.x; i += level_threads) sum += state.range_sums[i];
   sum = LevelReduce(memory.reduce).Sum(sum);
   if (threadIdx.x == 0) memory.base = sum;
@@ -174,7 +182,8 @@ __device__ inline void scan_entries(OffsetMemory& memory, std::uint32_t entries,
   for (std::uint32_t begin = range.begin; begin < range.end; begin += level_threads * items) {
     std::uint32_t value[items], total;
     const std::uint32_t first = begin + threadIdx.x * items;
-    for (int i = 0; i < items; ++i) value[i] = first + i < range.end ? state.entries[first + i] : 0;
+    for (int i = 0; i < items; ++i) value[i] = next[i];
+    load(first + level_threads * items, next);
     LevelScan(memory.scan).ExclusiveSum(value, value, total);
     for (int i = 0; i < items; ++i)
       if (first + i < range.end) state.entries[first + i] = base + value[i];

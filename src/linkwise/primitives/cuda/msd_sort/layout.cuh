@@ -273,7 +273,7 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
     take(state.buckets[i], buckets);
     take(state.spans[i], spans);
   }
-  take(state.entries, entries + 1);
+  take(state.entries, entries + 4);
   take(state.range_sums, most_blocks);
   // Items begin at least half a capacity apart, except for two or three short ones of each bucket. Each level has at
   // most `buckets` buckets. The levels after the usual ones finish their own items, and reuse the list.

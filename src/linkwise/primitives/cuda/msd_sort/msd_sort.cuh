@@ -230,16 +230,15 @@ std::vector<const void*> kernels() {
           address(finish<Key, Value, Way::usual>), address(finish_hard<Key, Value, Way::usual>),
           address(sort_what_is_left<Key, Value, Way::usual>)};
 }
-template <typename Key>
-std::vector<const void*> kernels_of_narrow_keys() {
-  static_assert(block_bytes<Key, NoValue, Way::narrow> <= shared_on_hopper);
-  return {address(count_spans<Key, Way::narrow>),
-          address(partition_spans<Key, NoValue, Way::to_narrow>),
-          address(partition_spans<Key, NoValue, Way::narrow>),
-          address(clear_result<Key>),
-          address(finish<Key, NoValue, Way::narrow>),
-          address(finish_hard<Key, NoValue, Way::narrow>),
-          address(sort_what_is_left<Key, NoValue, Way::narrow>)};
-}
+// What takes narrow keys is compiled apart: msd_sort_narrow.cu.
+std::vector<const void*> kernels_of_narrow_keys();
+extern template void launch_count<std::uint64_t, Way::narrow>(cudaStream_t, const Columns<std::uint64_t>&, const State&,
+                                                              int);
+extern template void launch_partition<std::uint64_t, NoValue, Way::to_narrow>(cudaStream_t,
+                                                                              const Columns<std::uint64_t>&,
+                                                                              const State&, int);
+extern template void launch_partition<std::uint64_t, NoValue, Way::narrow>(cudaStream_t, const Columns<std::uint64_t>&,
+                                                                           const State&, int);
+extern template void finish_sort<std::uint64_t, NoValue, Way::narrow>(cudaStream_t, Columns<std::uint64_t>, State);
 
 }  // namespace linkwise::cuda::msd

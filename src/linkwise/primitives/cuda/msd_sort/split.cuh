@@ -42,9 +42,9 @@ __device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, s
   const std::uint32_t index = append(state.counters->buckets[next], 1);
   state.buckets[next][index] = bucket;
   const std::uint32_t first = append(state.counters->spans[next], bucket.spans);
-  const auto cut = [&](std::uint64_t i) { return begin + static_cast<std::uint32_t>(i * count / bucket.spans); };
+  const std::uint32_t each = (count + bucket.spans - 1) / bucket.spans;
   for (std::uint32_t i = 0; i < bucket.spans; ++i)
-    state.spans[next][first + i] = {index, cut(i), cut(i + 1) - cut(i), bucket.first_entry + i};
+    state.spans[next][first + i] = {index, begin + i * each, min(each, count - i * each), bucket.first_entry + i};
 }
 
 struct Latest {
