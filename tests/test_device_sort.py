@@ -318,7 +318,7 @@ def test_many_keys_of_64_bits_on_gpus(name: str) -> None:
     plan = small("radix", num_gpus, 0)
     # If they are donated, each GPU sorts two parts, which must not be short.
     for donated, carrier, size in ((False, None, 1), (True, None, 2), (False, "u4", 1), (True, "u8", 1)):
-        data = np.array_split(keys_of(random, size * 4_500_001 * num_gpus).astype(dtype), num_gpus)
+        data = np.array_split(keys_of(random, size * 7_500_001 * num_gpus).astype(dtype), num_gpus)
         values = carrier and [random.integers(99, size=len(part)).astype(carrier) for part in data]
         check(cuda_runtime(), plan, data, values or None, donated=donated, descending=donated)
         assert shares_first_level(cuda_runtime()) or name != "uniform"
