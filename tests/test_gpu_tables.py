@@ -17,7 +17,7 @@ from test_device_join import parts_of
 from test_device_sort import on_gpu
 
 MACHINE = "dgx-a100"
-DTYPES = (np.int64, np.uint32, np.float64, np.int32, np.uint8, np.float32, np.int16, np.uint64)
+DTYPES = (np.int64, np.uint32, np.float64, np.int32, np.uint8, np.float32, np.int16, np.uint64, np.bool_)
 
 
 def columns_of(rows: int, seed: int) -> dict[str, Any]:
@@ -75,7 +75,12 @@ def check_sort(rows: int, gpus: int, by: list[str], descending: list[bool], seed
 def test_sort(seed: int) -> None:
     """By one column or several, of every type, in both directions: stable."""
     random = np.random.default_rng(seed)
-    by = list(map(str, random.choice([f"c{number}" for number in range(8)], int(random.integers(1, 4)), replace=False)))
+    by = list(
+        map(
+            str,
+            random.choice([f"c{number}" for number in range(len(DTYPES))], int(random.integers(1, 4)), replace=False),
+        )
+    )
     descending = [bool(falls) for falls in random.integers(0, 2, len(by))]
     check_sort(int(random.integers(0, 600)), int(random.integers(1, 9)), by, descending, seed, machine=MACHINE)
 
@@ -103,7 +108,7 @@ def check_join(gpus: int, how: str, keys: list[tuple[str, str]], seed: int, orde
 @pytest.mark.parametrize("gpus", [1, 3])
 def test_join(how: str, gpus: int) -> None:
     """By a column of every type, and by several integers, of different widths too."""
-    for seed, name in enumerate(f"c{number}" for number in range(8)):
+    for seed, name in enumerate(f"c{number}" for number in range(len(DTYPES))):
         order = "left" if name in ("c2", "c5") else [None, "left", "key"][seed % 3]  # NaN is no number to compare
         check_join(gpus, how, [(name, name)], seed, order, machine=MACHINE)
     check_join(gpus, how, [("c0", "c0"), ("c3", "c3")], 1, machine=MACHINE)
@@ -165,8 +170,8 @@ def test_what_it_cannot_is_said() -> None:
     told("at least one column", lambda: linkwise.sort({}, by="k", machine=MACHINE))
     told("has not one column 'x'|no column 'x'", lambda: linkwise.sort(table, by="x", machine=MACHINE))
     told("not as many rows on the same GPUs", lambda: GpuTable({"k": keys, "v": keys[1:]}, machine=MACHINE))
-    told("one dimension, and integers or floats", lambda: GpuTable({"k": keys.astype(bool)}, machine=MACHINE))
-    told("one dimension, and integers or floats", lambda: GpuTable({"k": np.ones((2, 2))}, machine=MACHINE))
+    for column in (keys.astype("M8[s]"), np.ones((2, 2))):
+        told("one dimension, and integers, floats or bools", lambda k=column: GpuTable({"k": k}, machine=MACHINE))
     told("column 'k' is a str", lambda: GpuTable({"k": "abc"}, machine=MACHINE))
     told("differ in type", lambda: GpuTable({"k": [keys, keys.astype("u4")]}, machine=MACHINE))
     told("by= and descending= alone", lambda: linkwise.sort(table, by="k", nulls="first", machine=MACHINE))
@@ -207,13 +212,19 @@ def test_on_gpus() -> None:
     cupy = pytest.importorskip("cupy")
     gpus = cupy.cuda.runtime.getDeviceCount()
     for count in range(1, gpus + 1):
-        for seed in range(8):
-            check_sort(5000, count, [f"c{seed}", f"c{(seed + 3) % 8}"], [bool(seed % 2), bool(seed % 3)], seed)
+        for seed in range(len(DTYPES)):
+            check_sort(
+                5000, count, [f"c{seed}", f"c{(seed + 3) % len(DTYPES)}"], [bool(seed % 2), bool(seed % 3)], seed
+            )
         for how in ("inner", "semi", "anti"):
-            for number in range(8):
+            for number in range(len(DTYPES)):
                 check_join(count, how, [(f"c{number}", f"c{number}")], number)
             check_join(count, how, [("c0", "c3"), ("c1", "c7")], 2)
     torch = pytest.importorskip("torch")
     keys = torch.tensor([3, 1, 2], device="cuda")
-    found = linkwise.sort({"k": keys, "v": torch.tensor([1.0, 2.0, 3.0], device="cuda")}, by="k")
+    flags = torch.tensor([True, False, True], device="cuda")
+    found = linkwise.sort({"k": keys, "v": torch.tensor([1.0, 2.0, 3.0], device="cuda"), "f": flags}, by="k")
     assert isinstance(found["v"], torch.Tensor) and found["v"].tolist() == [2.0, 3.0, 1.0]
+    assert found["f"].tolist() == [False, True, True] and found["f"].dtype == torch.bool
+    assert linkwise.sort(flags).tolist() == [False, True, True]
+    assert linkwise.join_count(flags, flags) == 5

@@ -189,6 +189,17 @@ def test_keys_that_hide_their_nulls() -> None:
             assert linkwise.join_count(keys, keys, how, nulls_equal=nulls_equal, **ALL) == found.num_rows
 
 
+@pytest.mark.parametrize("key", ["k", "s.n", "s.c"])
+def test_categories_inside_of_structs(key: str) -> None:
+    """Of Polars, whose texts are views: PyArrow makes no empty column of these."""
+    texts = pa.array(["x", "y", None, "x"], pa.string_view())
+    categories = pa.DictionaryArray.from_arrays(pa.array([0, 1, 3], pa.uint32()), texts)
+    structs = pa.StructArray.from_arrays([categories, pa.array([4, 4, 5])], ["c", "n"])
+    table = pa.table({"k": [1, 2, 2], "s": structs})
+    of_key = {"k": [1, 2, 2], "s.n": [4, 4, 5], "s.c": ["x", "y", "x"]}[key]
+    assert len(linkwise.join(table, table, on=key, **ALL)) == sum(one == other for one in of_key for other in of_key)
+
+
 def test_row_numbers_that_no_row_has() -> None:
     from linkwise.columns.sort_keys import SortKey
     from linkwise.interop.containers import ONE_COLUMN

@@ -58,9 +58,11 @@ class ForeignArray:
         return _CUDA, self._gpu
 
     def __dlpack__(self, **_: Any) -> Any:
-        code = "iuf".index(self.dtype.kind) if self.dtype.kind in "iuf" else -1
-        if code < 0 or not self.dtype.isnative:
-            raise UsageError(f"keys of type {self.dtype} cannot be sorted; integers and floats of 8 to 64 bits can")
+        code = {"i": 0, "u": 1, "f": 2, "b": 1}.get(self.dtype.kind)  # DLPack's; bools are numbers of a byte
+        if code is None or not self.dtype.isnative:
+            raise UsageError(
+                f"keys of type {self.dtype} cannot be sorted; integers and floats of 8 to 64 bits, and bools can"
+            )
         return _core.dlpack_of(self._address, *self.shape, code, 8 * self.dtype.itemsize, self._gpu, self._owner)
 
 
@@ -122,6 +124,31 @@ def _current_stream(array: Any, gpu: int) -> int | None:
         with cupy.cuda.Device(gpu):
             return int(cupy.cuda.get_current_stream().ptr)
     return None
+
+
+def dtype_of(array: Any) -> np.dtype[Any]:
+    """The type of the elements in NumPy's terms, in which torch's types are named too; ``object`` if it has none."""
+    if isinstance(array.dtype, np.dtype):
+        return array.dtype
+    try:
+        return np.dtype(str(array.dtype).removeprefix("torch."))
+    except TypeError:
+        return np.dtype(object)
+
+
+def as_numbers(array: Any) -> Any:
+    """The array, or, of bools, its bytes as unsigned integers without a copy."""
+    if dtype_of(array).kind != "b" or isinstance(array, ForeignArray):
+        return array
+    return array.view(importlib.import_module("torch").uint8 if library_of(array) == "torch" else np.uint8)
+
+
+def column_like(array: DeviceArray, original: Any) -> Any:
+    """``like``, with bools again if the original's bools became numbers."""
+    column = like(array, original)
+    if dtype_of(original).kind != "b" or isinstance(column, DeviceArray):
+        return column
+    return column.view(importlib.import_module("torch").bool if library_of(original) == "torch" else np.bool_)
 
 
 def like(array: DeviceArray, original: Any) -> Any:

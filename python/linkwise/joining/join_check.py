@@ -114,9 +114,8 @@ class JoinCheck:
 
     def _keys_of(self, table: pa.Table, side: int) -> tuple[Hashes, Array]:
         """The hash of each row's key, equal for matching keys, and whether the key can match at all."""
-        sides = [schema.empty_table() for schema in self._schemas]
-        sides[side] = table
-        columns = [together(sides[0][one], sides[1][other], (one, other)) for one, other in self._keys.pairs]
+        tables = (table, None) if side == 0 else (None, table)
+        columns = [together(*self._pair(pair, *tables), pair) for pair in self._keys.pairs]
         own = [table[pair[side]] for pair in self._keys.pairs]
         return row_hashes(_numbered(columns)), _can_match(own, nulls_equal=self._nulls_equal)
 
@@ -133,9 +132,18 @@ class JoinCheck:
 
     def _in_one_type(self, name: str, *, left: pa.Table | None = None, right: pa.Table | None = None) -> Any:
         """The key of some rows in the type that the result has for the keys of both sides."""
-        other = self._one_key[name]
-        tables = left or self._schemas[0].empty_table(), right or self._schemas[1].empty_table()
-        return in_one_type(tables[0][name], tables[1][other], (name, other))
+        pair = name, self._one_key[name]
+        return in_one_type(*self._pair(pair, left, right), pair)
+
+    def _pair(
+        self, pair: tuple[str, str], left: pa.Table | None, right: pa.Table | None
+    ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """A key's columns of both sides, of which one may have no rows."""
+        one, other = (
+            pa.chunked_array([], schema.field(name).type) if table is None else table[name]
+            for name, table, schema in zip(pair, (left, right), self._schemas, strict=True)
+        )
+        return one, other
 
     def _nothing(self, side: int) -> int:
         one = pa.table([pa.array([0])], ["row"])

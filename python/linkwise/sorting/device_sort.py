@@ -8,7 +8,7 @@ from typing import Any
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.interop.device_arrays import gpus_of, like, open_where_they_lie, stream_of
+from linkwise.interop.device_arrays import as_numbers, column_like, gpus_of, like, open_where_they_lie, stream_of
 from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
@@ -53,16 +53,17 @@ class GpuSort:
         began = time.perf_counter()
         with open_where_they_lie(self._execution, on_gpus=self._is_real, done="sorted") as runtime:
             options = _core.SortOptions(self._descending, self._execution.verify)
+            numbers = [as_numbers(array) for array in self._keys]
 
             def work() -> Any:
                 return _core.sort_device(
-                    runtime, self.plan, self._keys, self._payload or [], self._streams, self._donate, options
+                    runtime, self.plan, numbers, self._payload or [], self._streams, self._donate, options
                 )
 
             # On GPUs the call takes milliseconds; a thread that listens for Ctrl-C would add a good part of one.
             sorted_parts = work() if self._is_real else run_interruptibly(runtime, work)
             report = self._report(runtime, options, began) if with_report else None
-            keys = [like(part, original) for (part, _), original in zip(sorted_parts, self._keys, strict=True)]
+            keys = [column_like(part, original) for (part, _), original in zip(sorted_parts, self._keys, strict=True)]
             if self._payload is None:
                 return keys, report
             carried = [like(part, original) for (_, part), original in zip(sorted_parts, self._payload, strict=True)]

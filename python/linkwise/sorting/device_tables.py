@@ -10,7 +10,15 @@ import numpy as np
 
 from linkwise._core import UsageError
 from linkwise.columns.sort_keys import By, Descending, sort_keys_of
-from linkwise.interop.device_arrays import gpus_of, like, list_of_arrays, single_array, stream_of
+from linkwise.interop.device_arrays import (
+    as_numbers,
+    column_like,
+    dtype_of,
+    gpus_of,
+    list_of_arrays,
+    single_array,
+    stream_of,
+)
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
@@ -50,7 +58,7 @@ class ArraysOnGpus:
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """The type of a column."""
-        return _dtype_of(self.arrays[name][0])
+        return dtype_of(self.arrays[name][0])
 
     def lent_to(self, gpus: GpuColumns) -> dict[str, Parts]:
         """The columns as the core takes them, without a copy."""
@@ -64,7 +72,7 @@ class ArraysOnGpus:
 
 def given_back(parts: Parts, originals: list[Any], *, is_list: bool) -> Any:
     """A column in the library of the original, one for each GPU if these were in a list."""
-    arrays = [like(part, original) for part, original in zip(parts, originals, strict=True)]
+    arrays = [column_like(part, original) for part, original in zip(parts, originals, strict=True)]
     return arrays if is_list else arrays[0]
 
 
@@ -92,26 +100,18 @@ def _arrays_of(name: Any, column: Any) -> list[Any]:
             f"column '{name}' is a {type(column).__name__}; a column is an array on a GPU, or a list with one for each"
         )
     for array in arrays:
-        if len(array.shape) != 1 or _dtype_of(array).kind not in "iuf":
+        if len(array.shape) != 1 or dtype_of(array).kind not in "biuf":
             raise UsageError(
                 f"column '{name}' is of {len(array.shape)} dimensions and type {array.dtype}; on GPUs it has one "
-                "dimension, and integers or floats"
+                "dimension, and integers, floats or bools"
             )
-    if len({_dtype_of(array) for array in arrays}) > 1:
+    if len({dtype_of(array) for array in arrays}) > 1:
         raise UsageError(f"the arrays of column '{name}' differ in type")
     return arrays
 
 
-def _dtype_of(array: Any) -> np.dtype[Any]:
-    """The type in NumPy's terms; torch's types are named as NumPy's are."""
-    is_torch = type(array).__module__.startswith("torch")
-    found: np.dtype[Any] = np.dtype(
-        getattr(np, str(array.dtype).removeprefix("torch."), object) if is_torch else array.dtype
-    )
-    return found
-
-
 def _contiguous(array: Any) -> Any:
+    array = as_numbers(array)
     if not isinstance(array, np.ndarray):
         return array
     native = array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -9,7 +9,15 @@ import numpy as np
 
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.interop.device_arrays import gpus_of, like, list_of_arrays, open_where_they_lie, single_array, stream_of
+from linkwise.interop.device_arrays import (
+    as_numbers,
+    gpus_of,
+    like,
+    list_of_arrays,
+    open_where_they_lie,
+    single_array,
+    stream_of,
+)
 from linkwise.joining.host_join import check_can_be_pinned
 from linkwise.joining.matching import Order
 from linkwise.planning.constraints import resident_plan
@@ -72,7 +80,8 @@ def arrays_on_gpus(left: object, right: object) -> tuple[list[Any], list[Any]] |
 
 
 def _plain(array: Any) -> Any:
-    """A NumPy array that stands for one on a GPU, checked and made contiguous; other arrays as they are."""
+    """A NumPy array that stands for one on a GPU, checked and made contiguous; other arrays as they are, or numbers."""
+    array = as_numbers(array)
     if not isinstance(array, np.ndarray):
         return array
     if array.ndim != 1 or array.dtype.kind not in "iuf":

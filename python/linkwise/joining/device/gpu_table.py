@@ -31,7 +31,9 @@ class _Arrays(Relation):
     def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
         """See ``Relation``: copies in host memory."""
         fetched = self._gpus.fetch([self._columns[name] for name in names])
-        yield Piece(names, [pa.chunked_array([pa.array(column)]) for column in fetched], rows)
+        bools = [pa.types.is_boolean(self._types[name]) for name in names]
+        columns = [column.view(bool) if are else column for column, are in zip(fetched, bools, strict=True)]
+        yield Piece(names, [pa.chunked_array([pa.array(column)]) for column in columns], rows)
 
     def type_of(self, name: str) -> pa.DataType:
         """See ``Relation``."""
@@ -44,7 +46,7 @@ class _Arrays(Relation):
 
 
 class GpuTable:
-    """Columns of numbers that lie on the GPUs, with sorts and joins whose results lie there too.
+    """Columns of numbers and bools that lie on the GPUs, with sorts and joins whose results lie there too.
 
     Sorts and joins find row numbers; a column is gathered when it is asked for, or is a key of a later join (late
     materialisation). So a chain of joins moves no column that the result does not need.
@@ -53,10 +55,10 @@ class GpuTable:
     ----------
     columns
         By name, an array on a GPU, or a list with one for each of several GPUs: of CuPy, torch or any library with
-        DLPack, the CUDA array interface or Arrow's ``__arrow_c_device_array__``; integers and floats of 8 to 64 bits,
-        without nulls. All columns have as many rows on each GPU; fewer than 2**32 in all. They are never changed, and
-        must not be while the table or one made from it is in use. On a described machine (``machine=``), NumPy arrays
-        stand in for them.
+        DLPack, the CUDA array interface or Arrow's ``__arrow_c_device_array__``; integers and floats of 8 to 64 bits
+        and, of CuPy and torch, bools; without nulls. All columns have as many rows on each GPU; fewer than 2**32 in
+        all. They are never changed, and must not be while the table or one made from it is in use. On a described
+        machine (``machine=``), NumPy arrays stand in for them.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
