@@ -176,7 +176,7 @@ def join(
 
     ``order`` is ``"key"``, with exactly the row order of ``join_file``, or ``None``: any order. If a single key
     exceeds a worker's share, one side's rows of it are divided among several workers, and the other side's rows are
-    replicated to each. Keys are columns, not fields of structs. Parameters and errors: as ``sort`` and ``join_file``.
+    replicated to each. Parameters and errors: as ``sort`` and ``join_file``.
     """
     options = _file_options(
         column_types, input_format, delimiter, null_string, ParquetOptions(compression, row_group_rows, dictionary,
@@ -197,7 +197,9 @@ def join_on_ray(
     """As ``join``."""
     (left_columns, left_filter), (right_columns, right_filter) = asked.sides
     if asked.how in ("semi", "anti"):
-        right_columns = list(dict.fromkeys(listed(asked.on if asked.on is not None else asked.right_on)))
+        keys = listed(asked.on if asked.on is not None else asked.right_on)
+        # Of a name with a dot it is not known yet which column has the field.
+        right_columns = None if any("." in name for name in keys) else list(dict.fromkeys(keys))
     sides = [
         Side(source, replace(asked.options, columns=None if columns is None else list(columns), filter=rows))
         for source, columns, rows in ((left, left_columns, left_filter), (right, right_columns, right_filter))

@@ -22,6 +22,7 @@ from linkwise.cluster.work.join_job import JoinJob
 from linkwise.cluster.work.sort_job import SortJob
 from linkwise.cluster.work.splits import FileFacts, ObjectSplit, Relation, SourceFile, Split, everywhere, relation_of
 from linkwise.cluster.work.stages import Output, WorkerLimits, describe, look_at
+from linkwise.columns.inside import names_inside
 from linkwise.columns.sort_keys import Selection, SortKey
 from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
@@ -220,7 +221,8 @@ def join_job_of(asked: JoinRequest) -> JobOf:
 
     def job_of(relations: Sequence[Relation], limits: WorkerLimits) -> tuple[Job, pa.Schema, list[SortKey]]:
         left, right = (relation.schema for relation in relations)
-        keys = key_pairs(left.names, right.names, asked.on, asked.left_on, asked.right_on)
+        inside = names_inside(left), names_inside(right)
+        keys = key_pairs(left.names, right.names, asked.on, asked.left_on, asked.right_on, inside)
         job = JoinJob(
             (left, right), keys, asked.how, asked.order, asked.suffix, asked.nulls_equal, asked.validate, limits
         )

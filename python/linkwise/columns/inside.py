@@ -51,6 +51,16 @@ def with_fields(table: pa.Table, names: Collection[str]) -> pa.Table:
     return table
 
 
+def type_named(schema: pa.Schema, name: str) -> pa.DataType:
+    """The type of a column, or of a struct field."""
+    outer, inner = _way_to(name, list(schema))
+    kind = schema.field(outer).type
+    while inner:
+        field, inner = _way_to(inner, [kind.field(at) for at in range(kind.num_fields)])
+        kind = kind.field(field).type
+    return kind
+
+
 def column_named(table: pa.Table, name: str) -> pa.ChunkedArray:
     """A column of a table, or a struct field of one, which is null where its struct is null."""
     outer, inner = _way_to(name, list(table.schema))

@@ -24,10 +24,13 @@ from linkwise.cluster.work.splits import Split
 from linkwise.cluster.work.stages import Output, WorkerLimits, facts_of
 from linkwise.columns.decode import decoded
 from linkwise.columns.gather import gather_rows
+from linkwise.columns.inside import column_named, outer_columns, type_named
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.columns.sort_keys import Selection, SortKey
 from linkwise.files.file_join import FileJoin, JoinRequest, OpenSides
 from linkwise.files.formats import FileOptions
+from linkwise.files.reading.fields_reader import FieldsReader
+from linkwise.files.reading.reader import Reader
 from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matching import How, Order
 from linkwise.joining.type_promotion import common_type, comparable
@@ -54,7 +57,7 @@ class JoinJob(Job):
     def kinds(self) -> list[pa.DataType]:
         """The types in which keys are compared. Raises ``UsageError`` if there are none."""
         left, right = self.schemas
-        return [common_type(left.field(a).type, right.field(b).type, (a, b)) for a, b in self.keys.pairs]
+        return [common_type(type_named(left, a), type_named(right, b), (a, b)) for a, b in self.keys.pairs]
 
     @property
     def by(self) -> list[SortKey]:
@@ -63,7 +66,7 @@ class JoinJob(Job):
 
     def _keys_of(self, side: int, table: pa.Table) -> pa.Table:
         columns = [
-            decoded(comparable(table[pair[side]], kind, pair))
+            decoded(comparable(column_named(table, pair[side]), kind, pair))
             for pair, kind in zip(self.keys.pairs, self.kinds, strict=True)
         ]
         return pa.table(columns, [key.column for key in self.by])
@@ -85,7 +88,7 @@ class JoinJob(Job):
 
     def sample(self, fetch: Fetch, side: int, split: Split, wanted: int) -> Sample:
         """See ``Job``."""
-        names = list(dict.fromkeys(pair[side] for pair in self.keys.pairs))
+        names = outer_columns([pair[side] for pair in self.keys.pairs], self.schemas[side].names)
         _, keys, _ = self._read(fetch, side, split, names)
         if self._is_distinct(side):
             rows, _ = order_of_table(keys, self.by, self.limits.execution, Selection(unique=True))
@@ -133,7 +136,8 @@ class JoinJob(Job):
             for reader in readers:
                 reader.see_the_rest()
 
-        is_checked = self.order == "key" and (self.keys.are_one or self.how not in ("right", "full"))
+        has_all_keys = self.how not in ("right", "full") or set(self.keys.pairs) <= set(self.keys.merged.items())
+        is_checked = self.order == "key" and has_all_keys
         recorder = partial(Recorder, keys_of=partial(self._keys_of, 0) if is_checked else None, by=self.by)
         yield from output.write(readers[0], [], limits.memory, recorder, received, write)
 
@@ -143,7 +147,11 @@ class JoinJob(Job):
             suffix=self.suffix, nulls_equal=self.nulls_equal, validate=self.validate, order=self.order,
             host_memory_limit=self.limits.memory, temporary_directory=self.limits.directory,
         )  # fmt: skip
-        return FileJoin(asked, OpenSides(readers, self.keys, (1, 1)), self.limits.execution)
+        sides: list[Reader] = [
+            FieldsReader(reader, list(fields)) if fields else reader
+            for reader, fields in zip(readers, self.keys.inside, strict=True)
+        ]
+        return FileJoin(asked, OpenSides(sides, self.keys, (1, 1)), self.limits.execution)
 
     def schema(self) -> pa.Schema:
         """The schema of the result. Raises ``UsageError`` if the sides cannot be joined."""

@@ -8,7 +8,7 @@ from typing import cast
 import pyarrow as pa
 
 from linkwise._typing import Rows
-from linkwise.columns.inside import outer_columns, with_fields
+from linkwise.columns.inside import outer_columns, type_named, with_fields
 from linkwise.files.reading.reader import NumbersOf, Part, Piece, Reader, Seen, not_looked_at
 from linkwise.interop.containers import Contents
 
@@ -20,7 +20,7 @@ class FieldsReader(Reader):
 
     def __init__(self, inner: Reader, fields: Sequence[str]) -> None:
         assert inner.schema is not None
-        schema = with_fields(inner.schema.empty_table(), fields).schema
+        schema = pa.schema([*inner.schema, *(pa.field(name, type_named(inner.schema, name)) for name in fields)])
         super().__init__(
             inner.format, schema=schema, columns=list(schema.names), size=inner.size, compression=inner.compression
         )
