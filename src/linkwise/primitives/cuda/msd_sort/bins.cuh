@@ -204,8 +204,8 @@ class BinSort {
     return min(__reduce_max_sync(~0u, longest), longest_bin);
   }
 
-  // Each thread takes a strip of consecutive numbers. The rounds stay within a warp's; then the sorted numbers before
-  // and after each border between warps are merged.
+  // Each thread takes a strip of consecutive numbers. The rounds, as many as a warp's longest bin has numbers, stay
+  // within its strips; then the sorted numbers before and after each border between warps are merged.
   __device__ __forceinline__ void order_bins() {
     struct alignas(items * sizeof(Number) % 16 == 0 ? 16 : 8) Strip {
       Number number[items];

@@ -42,7 +42,7 @@ __device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, s
   const std::uint32_t index = append(state.counters->buckets[next], 1);
   state.buckets[next][index] = bucket;
   const std::uint32_t first = append(state.counters->spans[next], bucket.spans);
-  const std::uint32_t each = (count + bucket.spans - 1) / bucket.spans;
+  const std::uint32_t each = (count - 1) / bucket.spans + 1;
   for (std::uint32_t i = 0; i < bucket.spans; ++i)
     state.spans[next][first + i] = {index, begin + i * each, min(each, count - i * each), bucket.first_entry + i};
 }
