@@ -127,13 +127,11 @@ def test_a_hash_that_looks_like_a_free_slot() -> None:
 
 def _unmixed(hashed: int) -> int:
     """The key with this hash: the inverse of ``mix64``."""
-    word = hashed
-    for shift, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
-        unshifted = word
-        for _ in range(64 // shift + 1):
-            unshifted = word ^ unshifted >> shift
-        word = unshifted * pow(factor, -1, 2**64) % 2**64
-    return (word - 0x9E3779B97F4A7C15) % 2**64
+    inverse, word = pow(0xDABA0B6EB09322E3, -1, 2**64), hashed
+    for _ in range(2):
+        word = (word ^ word >> 32) * inverse % 2**64
+    word ^= 0x9E3779B97F4A7C15
+    return word ^ word >> 32
 
 
 def test_which_table_is_chosen() -> None:
