@@ -18,6 +18,7 @@ from test_device_sort import on_gpu
 
 MACHINE = "dgx-a100"
 DTYPES = (np.int64, np.uint32, np.float64, np.int32, np.uint8, np.float32, np.int16, np.uint64, np.bool_)
+NAMES = [f"c{number}" for number in range(len(DTYPES))]
 
 
 def columns_of(rows: int, seed: int) -> dict[str, Any]:
@@ -75,12 +76,7 @@ def check_sort(rows: int, gpus: int, by: list[str], descending: list[bool], seed
 def test_sort(seed: int) -> None:
     """By one column or several, of every type, in both directions: stable."""
     random = np.random.default_rng(seed)
-    by = list(
-        map(
-            str,
-            random.choice([f"c{number}" for number in range(len(DTYPES))], int(random.integers(1, 4)), replace=False),
-        )
-    )
+    by = list(map(str, random.choice(NAMES, int(random.integers(1, 4)), replace=False)))
     descending = [bool(falls) for falls in random.integers(0, 2, len(by))]
     check_sort(int(random.integers(0, 600)), int(random.integers(1, 9)), by, descending, seed, machine=MACHINE)
 
@@ -108,7 +104,7 @@ def check_join(gpus: int, how: str, keys: list[tuple[str, str]], seed: int, orde
 @pytest.mark.parametrize("gpus", [1, 3])
 def test_join(how: str, gpus: int) -> None:
     """By a column of every type, and by several integers, of different widths too."""
-    for seed, name in enumerate(f"c{number}" for number in range(len(DTYPES))):
+    for seed, name in enumerate(NAMES):
         order = "left" if name in ("c2", "c5") else [None, "left", "key"][seed % 3]  # NaN is no number to compare
         check_join(gpus, how, [(name, name)], seed, order, machine=MACHINE)
     check_join(gpus, how, [("c0", "c0"), ("c3", "c3")], 1, machine=MACHINE)
@@ -212,13 +208,12 @@ def test_on_gpus() -> None:
     cupy = pytest.importorskip("cupy")
     gpus = cupy.cuda.runtime.getDeviceCount()
     for count in range(1, gpus + 1):
-        for seed in range(len(DTYPES)):
-            check_sort(
-                5000, count, [f"c{seed}", f"c{(seed + 3) % len(DTYPES)}"], [bool(seed % 2), bool(seed % 3)], seed
-            )
+        for seed, name in enumerate(NAMES):
+            other = NAMES[(seed + 3) % len(NAMES)]
+            check_sort(5000, count, [name, other], [bool(seed % 2), bool(seed % 3)], seed)
         for how in ("inner", "semi", "anti"):
-            for number in range(len(DTYPES)):
-                check_join(count, how, [(f"c{number}", f"c{number}")], number)
+            for seed, name in enumerate(NAMES):
+                check_join(count, how, [(name, name)], seed)
             check_join(count, how, [("c0", "c3"), ("c1", "c7")], 2)
     torch = pytest.importorskip("torch")
     keys = torch.tensor([3, 1, 2], device="cuda")

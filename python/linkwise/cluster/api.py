@@ -198,7 +198,7 @@ def join_on_ray(
     (left_columns, left_filter), (right_columns, right_filter) = asked.sides
     if asked.how in ("semi", "anti"):
         keys = listed(asked.on if asked.on is not None else asked.right_on)
-        # Of a name with a dot it is not known yet which column has the field.
+        # Which column has the field that a name with a dot may mean, is known when the files are open.
         right_columns = None if any("." in name for name in keys) else list(dict.fromkeys(keys))
     sides = [
         Side(source, replace(asked.options, columns=None if columns is None else list(columns), filter=rows))

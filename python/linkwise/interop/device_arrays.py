@@ -136,11 +136,18 @@ def dtype_of(array: Any) -> np.dtype[Any]:
         return np.dtype(object)
 
 
+def _viewed(array: Any, kind: str) -> Any:
+    """The same bytes as elements of another type of the array's library."""
+    return array.view(
+        getattr(importlib.import_module("torch"), kind) if library_of(array) == "torch" else np.dtype(kind)
+    )
+
+
 def as_numbers(array: Any) -> Any:
     """The array, or, of bools, its bytes as unsigned integers without a copy."""
     if dtype_of(array).kind != "b" or isinstance(array, ForeignArray):
         return array
-    return array.view(importlib.import_module("torch").uint8 if library_of(array) == "torch" else np.uint8)
+    return _viewed(array, "uint8")
 
 
 def column_like(array: DeviceArray, original: Any) -> Any:
@@ -148,7 +155,7 @@ def column_like(array: DeviceArray, original: Any) -> Any:
     column = like(array, original)
     if dtype_of(original).kind != "b" or isinstance(column, DeviceArray):
         return column
-    return column.view(importlib.import_module("torch").bool if library_of(original) == "torch" else np.bool_)
+    return _viewed(column, "bool")
 
 
 def like(array: DeviceArray, original: Any) -> Any:
