@@ -55,6 +55,28 @@ def test_gather_bits(device: OnDevice, index: Any, count: int) -> None:
         assert (found[:count] == expected).all() and not found[count:].any()
 
 
+@pytest.mark.parametrize("index", [np.uint32, np.uint64])
+def test_coalesce_rows(device: OnDevice, index: Any) -> None:
+    """The first numbers, or the second after an offset, or no row where both are missing."""
+    random = np.random.default_rng(0)
+    no_row = np.iinfo(index).max
+    first, second = (random.integers(0, 500, 3001).astype(index) for _ in range(2))
+    first[random.random(3001) < 0.5] = no_row
+    second[random.random(3001) < 0.5] = no_row
+    to = device.memory(first.nbytes)
+    _core.coalesce_rows(device.runtime, device.stream, first.itemsize, device.put(first), device.put(second), 700, to)
+    shifted = np.where(second == no_row, no_row, second + index(700))
+    assert (device.get(to, index) == np.where(first == no_row, shifted, first)).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 3001])
+def test_set_bytes(device: OnDevice, count: int) -> None:
+    to = device.memory(count)
+    for byte in (0, 255, 7):
+        _core.set_bytes(device.runtime, device.stream, to, byte)
+        assert (device.get(to, np.uint8) == byte).all()
+
+
 @pytest.mark.parametrize("widths", [(4, 8), (8, 8), (8, 4), (4, 4)])
 def test_shift_offsets(device: OnDevice, widths: tuple[int, int]) -> None:
     narrow, wide = (np.dtype(f"u{width}") for width in widths)

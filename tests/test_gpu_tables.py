@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import linkwise
 from conftest import SEEDS
-from linkwise import GpuTable, UsageError
+from linkwise import GpuTable, MaskedArray, UsageError
 from test_device_join import parts_of
 from test_device_sort import on_gpu
 
@@ -35,40 +35,87 @@ def columns_of(rows: int, seed: int) -> dict[str, Any]:
     return columns
 
 
+def with_nulls(columns: dict[str, Any], seed: int, share: float = 0.2) -> dict[str, Any]:
+    """The same, where some of every second column have no value."""
+    random = np.random.default_rng(seed)
+    return {
+        name: np.ma.array(column, mask=random.random(len(column)) < share) if name in NAMES[::2] else column
+        for name, column in columns.items()
+    }
+
+
+def arrow_of(columns: dict[str, Any]) -> pa.Table:
+    return pa.table({
+        name: pa.array(np.ma.getdata(column), mask=column.mask if np.ma.isMaskedArray(column) else None)
+        for name, column in columns.items()
+    })  # fmt: skip
+
+
+def of_arrow(table: pa.Table) -> dict[str, Any]:
+    """The columns as arrays, masked if there are nulls."""
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        mask = column.is_null().to_numpy()
+        values = column.fill_null(False if pa.types.is_boolean(column.type) else 0).to_numpy()
+        columns[name] = np.ma.array(values, mask=mask) if mask.any() else values
+    return columns
+
+
 def spread(columns: dict[str, Any], gpus: int, seed: int, *, real: bool = False) -> dict[str, Any]:
     """The columns in unequal parts, the same for each."""
-    split = {name: parts_of(column, gpus, seed) for name, column in columns.items()}
-    if real:
-        split = {name: [on_gpu(part, g) for g, part in enumerate(parts)] for name, parts in split.items()}
-    return split
+
+    def parts(column: Any) -> list[Any]:
+        cut = parts_of(column, gpus, seed)
+        return [on_gpu(part, g) for g, part in enumerate(cut)] if real else cut
+
+    return {
+        name: [MaskedArray(*each) for each in zip(parts(column.data), parts(column.mask), strict=True)]
+        if np.ma.isMaskedArray(column)
+        else parts(column)
+        for name, column in columns.items()
+    }
+
+
+def in_host_memory(part: Any) -> Any:
+    if isinstance(part, MaskedArray):
+        return np.ma.array(in_host_memory(part.values), mask=in_host_memory(part.mask))
+    return np.asarray(part.get() if hasattr(part, "get") else part)
 
 
 def whole(columns: dict[str, Any]) -> dict[str, Any]:
     """The columns of a result in host memory, each in one piece."""
-    return {
-        name: np.concatenate([np.asarray(part.get() if hasattr(part, "get") else part) for part in parts])
-        for name, parts in columns.items()
-    }
+    return {name: np.ma.concatenate([in_host_memory(part) for part in parts])
+            if isinstance(parts[0], MaskedArray)
+            else np.concatenate([in_host_memory(part) for part in parts])
+            for name, parts in columns.items()}  # fmt: skip
 
 
 def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert list(found) == list(expected)
     for name, column in expected.items():
         assert found[name].dtype == column.dtype, name
+        is_null = np.ma.getmaskarray(column)
+        assert (np.ma.getmaskarray(found[name]) == is_null).all(), name
         bits = f"u{column.dtype.itemsize}"
-        assert (found[name].view(bits) == np.ascontiguousarray(column).view(bits)).all(), name
+        values = (np.ascontiguousarray(np.ma.getdata(each)).view(bits) for each in (found[name], column))
+        assert ((next(values) == next(values)) | is_null).all(), name
 
 
 def rows_in_order(columns: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """The rows in the order of all their columns, so that two sets of rows can be compared."""
-    order = np.lexsort([columns[name] for name in names])
+    order = np.lexsort([np.ma.filled(columns[name], -1) for name in names])
     return {name: column[order] for name, column in columns.items()}
 
 
-def check_sort(rows: int, gpus: int, by: list[str], descending: list[bool], seed: int, **machine: Any) -> None:
-    columns = columns_of(rows, seed)
-    found = linkwise.sort(spread(columns, gpus, seed, real=not machine), by=by, descending=descending, **machine)
-    order = linkwise.sort_indices(pa.table(columns), by=by, descending=descending, strategy="cpu")
+def check_sort(
+    rows: int, gpus: int, by: list[str], descending: list[bool], seed: int, nulls: Any = None, **machine: Any
+) -> None:
+    """``nulls``: where they go; without, there are none."""
+    columns = columns_of(rows, seed) if nulls is None else with_nulls(columns_of(rows, seed), seed)
+    where = {} if nulls is None else {"nulls": nulls}
+    sides = spread(columns, gpus, seed, real=not machine)
+    found = linkwise.sort(sides, by=by, descending=descending, **where, **machine)
+    order = linkwise.sort_indices(arrow_of(columns), by=by, descending=descending, strategy="cpu", **where)
     same(whole(found), {name: column[order] for name, column in columns.items()})
 
 
@@ -78,37 +125,59 @@ def test_sort(seed: int) -> None:
     random = np.random.default_rng(seed)
     by = list(map(str, random.choice(NAMES, int(random.integers(1, 4)), replace=False)))
     descending = [bool(falls) for falls in random.integers(0, 2, len(by))]
-    check_sort(int(random.integers(0, 600)), int(random.integers(1, 9)), by, descending, seed, machine=MACHINE)
+    rows, gpus = int(random.integers(0, 600)), int(random.integers(1, 9))
+    check_sort(rows, gpus, by, descending, seed, machine=MACHINE)
+    nulls = [str(random.choice(["first", "last"])) for _ in by]
+    check_sort(rows, gpus, by, descending, seed, nulls, machine=MACHINE)
 
 
-def check_join(gpus: int, how: str, keys: list[tuple[str, str]], seed: int, order: Any = None, **machine: Any) -> None:
+def check_join(
+    gpus: int, how: str, keys: list[tuple[str, str]], seed: int, order: Any = None, *, nulls: bool = False,
+    names: dict[str, Any] | None = None, **machine: Any,
+) -> None:  # fmt: skip
     random = np.random.default_rng(seed)
-    left, right = columns_of(int(random.integers(0, 300)), seed), columns_of(int(random.integers(0, 80)), seed + 1)
+    sides = [columns_of(int(random.integers(0, most)), seed + at) for at, most in enumerate((300, 80))]
+    if nulls:
+        sides = [with_nulls(side, seed + at) for at, side in enumerate(sides)]
     lefts, rights = [left for left, _ in keys], [right for _, right in keys]
-    names: dict[str, Any] = {"on": lefts} if lefts == rights else {"left_on": lefts, "right_on": rights}
-    expected = linkwise.join(pa.table(left), pa.table(right), how=how, strategy="cpu", order="key", **names)
-    sides = (spread(side, gpus, seed, real=not machine) for side in (left, right))
-    found = whole(linkwise.join(*sides, how=how, order=order, **names, **machine))
-    wanted = {name: column.to_numpy() for name, column in zip(expected.column_names, expected.columns, strict=True)}
-    if order == "key":
+    by = names or ({"on": lefts} if lefts == rights else {"left_on": lefts, "right_on": rights})
+    tables = [arrow_of(side) for side in sides]
+    expected = linkwise.join(*tables, how=how, strategy="cpu", order=order or "key", **by)
+    given = [spread(side, gpus, seed, real=not machine) for side in sides]
+    found = whole(linkwise.join(*given, how=how, order=order, **by, **machine))
+    wanted = of_arrow(expected)
+    rows = [name for name in found if name.startswith("row")]
+    if order == "key" and how in ("semi", "anti"):  # these keep the left order in host memory
         key = found[lefts[0]]
-        assert (key[1:] >= key[:-1]).all()
-    if order == "left":
-        by_left = np.lexsort([found[name] for name in ("row_right", "row") if name in found])
-        assert (by_left == np.arange(len(by_left))).all()
-    numbers = [name for name in found if name.startswith("row")]
-    same(rows_in_order(found, numbers), rows_in_order(wanted, numbers))
+        is_null = np.ma.getmaskarray(key)
+        assert not is_null[: len(key) - is_null.sum()].any()
+        values = np.ma.compressed(key) if np.ma.isMaskedArray(key) else key
+        values = values[~np.isnan(values)]  # no number to compare
+        assert (values[1:] >= values[:-1]).all()
+    elif order is not None:
+        ordered = (
+            (found, wanted) if order == "left" else ({name: side[name] for name in lefts} for side in (found, wanted))
+        )
+        same(*ordered)
+    same(rows_in_order(found, rows), rows_in_order(wanted, rows))
 
 
-@pytest.mark.parametrize("how", ["inner", "semi", "anti"])
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 @pytest.mark.parametrize("gpus", [1, 3])
 def test_join(how: str, gpus: int) -> None:
-    """By a column of every type, and by several integers, of different widths too."""
+    """By a column of every type, and by several integers, of different widths too; with nulls and without."""
     for seed, name in enumerate(NAMES):
-        order = "left" if name in ("c2", "c5") else [None, "left", "key"][seed % 3]  # NaN is no number to compare
-        check_join(gpus, how, [(name, name)], seed, order, machine=MACHINE)
-    check_join(gpus, how, [("c0", "c0"), ("c3", "c3")], 1, machine=MACHINE)
-    check_join(gpus, how, [("c0", "c3"), ("c1", "c7")], 2, machine=MACHINE)
+        for nulls in (False, True):
+            order = [None, "left", "key"][seed % 3]
+            check_join(gpus, how, [(name, name)], seed, order, nulls=nulls, machine=MACHINE)
+    both = [("c0", "c0"), ("c3", "c3")]
+    for order in (None, "left", "key"):
+        check_join(gpus, how, both, 1, order, machine=MACHINE)
+        check_join(gpus, how, both, 1, order, nulls=True, machine=MACHINE)
+    apart = {"left_on": ["c0", "c3"], "right_on": ["c0", "c3"]}
+    check_join(gpus, how, both, 3, names=apart, nulls=True, machine=MACHINE)
+    if how not in ("right", "full"):
+        check_join(gpus, how, [("c0", "c3"), ("c1", "c7")], 2, nulls=True, machine=MACHINE)
 
 
 def test_a_chain_gathers_what_it_needs() -> None:
@@ -138,6 +207,23 @@ def test_joins_against_python(left: list[int], right: list[int], gpus: int) -> N
     found = whole(linkwise.join(a, b, on="k", machine=MACHINE))
     pairs = sorted(zip(found["row"].tolist(), found["row_right"].tolist(), strict=True))
     assert pairs == [(i, j) for i, x in enumerate(left) for j, y in enumerate(right) if x == y]
+
+
+def test_outer_joins_one_after_the_other() -> None:
+    """Rows that lack a side lack it in later joins, sorts and columns; a table can be joined with itself."""
+    customers = {"c": np.array([1, 2, 3]), "boss": np.ma.array([2, 0, 2], mask=[0, 1, 0]), "vip": np.array([True] * 3)}
+    orders = {"c": np.array([3, 9, 3]), "price": np.array([5.0, 7.0, 2.0])}
+    a, b = (GpuTable(spread(columns, 2, 1), machine=MACHINE) for columns in (customers, orders))
+    host_a, host_b = arrow_of(customers), arrow_of(orders)
+    joined = a.join(b, "c", how="left").join(a, left_on="boss", right_on="c", how="full").sort(["vip", "c", "price"])
+    host = linkwise.join(host_a, host_b, on="c", how="left")
+    host = linkwise.join(host, host_a, left_on="boss", right_on="c", how="full")
+    host = linkwise.sort(host, by=["vip", "c", "price"])
+    assert joined.column_names == host.column_names
+    assert joined.to_arrow().sort_by([("c", "ascending"), ("price", "ascending"), ("c_right", "ascending")]) == (
+        host.combine_chunks().sort_by([("c", "ascending"), ("price", "ascending"), ("c_right", "ascending")])
+    )
+    same(whole(joined.select(["vip"]).to_dict()), of_arrow(host.select(["vip"])))
 
 
 def test_a_single_array_stays_one() -> None:
@@ -170,9 +256,15 @@ def test_what_it_cannot_is_said() -> None:
         told("one dimension, and integers, floats or bools", lambda k=column: GpuTable({"k": k}, machine=MACHINE))
     told("column 'k' is a str", lambda: GpuTable({"k": "abc"}, machine=MACHINE))
     told("differ in type", lambda: GpuTable({"k": [keys, keys.astype("u4")]}, machine=MACHINE))
-    told("by= and descending= alone", lambda: linkwise.sort(table, by="k", nulls="first", machine=MACHINE))
+    told("nulls= alone", lambda: linkwise.sort(table, by="k", out=keys, machine=MACHINE))
     told("one side is a dictionary", lambda: linkwise.join(table, keys, on="k", machine=MACHINE))
-    told("rows that lack one side", lambda: linkwise.join(table, table, on="k", how="left", machine=MACHINE))
+    short = {"k": [keys.astype("i4"), keys.astype("i4")]}
+    told("full joins have keys of one type", lambda: linkwise.join(table, short, on="k", how="full", machine=MACHINE))
+    masked = MaskedArray(keys, keys > 2)
+    told("others are not", lambda: GpuTable({"k": [masked, keys]}, machine=MACHINE))
+    told("has a bool for each", lambda: MaskedArray(keys, keys))
+    told("has a bool for each", lambda: MaskedArray(keys, keys[1:] > 2))
+    told("of CuPy or of torch", lambda: MaskedArray([1], [True]))
     told(
         "order is 'key', 'left' or None, not 'right'",
         lambda: linkwise.join(table, table, on="k", order="right", machine=MACHINE),
@@ -211,15 +303,20 @@ def test_on_gpus() -> None:
         for seed, name in enumerate(NAMES):
             other = NAMES[(seed + 3) % len(NAMES)]
             check_sort(5000, count, [name, other], [bool(seed % 2), bool(seed % 3)], seed)
-        for how in ("inner", "semi", "anti"):
+            check_sort(5000, count, [name, other], [bool(seed % 2), bool(seed % 3)], seed, ["first", "last"])
+        for how in ("inner", "left", "right", "full", "semi", "anti"):
             for seed, name in enumerate(NAMES):
-                check_join(count, how, [(name, name)], seed)
-            check_join(count, how, [("c0", "c3"), ("c1", "c7")], 2)
+                check_join(count, how, [(name, name)], seed, [None, "left", "key"][seed % 3], nulls=bool(seed % 2))
+            check_join(count, how, [("c0", "c0"), ("c3", "c3")], 2, nulls=True)
     torch = pytest.importorskip("torch")
     keys = torch.tensor([3, 1, 2], device="cuda")
     flags = torch.tensor([True, False, True], device="cuda")
     found = linkwise.sort({"k": keys, "v": torch.tensor([1.0, 2.0, 3.0], device="cuda"), "f": flags}, by="k")
     assert isinstance(found["v"], torch.Tensor) and found["v"].tolist() == [2.0, 3.0, 1.0]
     assert found["f"].tolist() == [False, True, True] and found["f"].dtype == torch.bool
+    masked = MaskedArray(flags, torch.tensor([False, True, False], device="cuda"))
+    found = linkwise.sort({"f": masked, "k": keys}, by="f", descending=True)
+    assert found["k"].tolist() == [3, 2, 1] and found["f"].mask.tolist() == [False, False, True]
+    assert found["f"].values.dtype == torch.bool and found["f"].values.tolist()[:2] == [True, True]
     assert linkwise.sort(flags).tolist() == [False, True, True]
     assert linkwise.join_count(flags, flags) == 5

@@ -21,7 +21,16 @@ from linkwise import JoinPlan, SortPlan, UsageError
 
 PUBLIC = [
     *("Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "FallbackWarning", "GpuTable"),
-    *("JoinPlan", "JoinPlanReport", "JoinRanges", "JoinReport", "Machine", "NominalMachineWarning", "OutOfMemoryError"),
+    *(
+        "JoinPlan",
+        "JoinPlanReport",
+        "JoinRanges",
+        "JoinReport",
+        "Machine",
+        "MaskedArray",
+        "NominalMachineWarning",
+        "OutOfMemoryError",
+    ),
     *("PlanReport", "Profile", "SortPlan", "SortReport", "UsageError", "described_machines", "empty", "is_sorted"),
     *("join", "join_batches", "join_count", "join_file", "join_indices", "join_ranges", "load_machine", "load_profile"),
     *(

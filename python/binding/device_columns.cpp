@@ -82,6 +82,29 @@ std::vector<DeviceArray> number(const nb::object& runtime_object, const std::vec
   return arrays_of(runtime_object, std::move(parts), nb::dtype<std::uint32_t>());
 }
 
+std::vector<DeviceArray> filled(const nb::object& runtime_object, const std::vector<int>& gpus,
+                                const std::vector<std::uint64_t>& rows, const nb::dlpack::dtype& type,
+                                std::uint8_t byte) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  if (rows.size() != gpus.size()) throw UsageError("there must be a number of rows for each GPU");
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = filled_column(runtime, gpus, rows, type.bits / 8, byte);
+  }
+  return arrays_of(runtime_object, std::move(parts), type);
+}
+
+std::vector<DeviceArray> without_nulls(const nb::object& runtime, const std::vector<int>& gpus,
+                                       const std::vector<std::uint64_t>& rows) {
+  return filled(runtime, gpus, rows, nb::dtype<std::uint8_t>(), 0);
+}
+
+std::vector<DeviceArray> missing_rows(const nb::object& runtime, const std::vector<int>& gpus,
+                                      const std::vector<std::uint64_t>& rows) {
+  return filled(runtime, gpus, rows, nb::dtype<std::uint32_t>(), 0xff);
+}
+
 void require_same(const DeviceArray& array, const DeviceArray& first, const Runtime& runtime) {
   if (array.type != first.type) throw UsageError("the arrays differ in type");
   if (&array.memory->runtime() != &runtime) throw UsageError("an array lies on the GPUs of another runtime");
@@ -119,10 +142,13 @@ std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vecto
   return arrays_of(runtime_object, std::move(parts), type);
 }
 
+// A column may consist of several that have a part on each GPU.
 std::vector<DeviceArray> take_from_gpus(const nb::object& runtime, const std::vector<int>& gpus,
                                         const std::vector<DeviceArray>& column,
                                         const std::vector<DeviceArray>& numbers) {
-  const std::vector<MemoryView> pieces = views_of(column, gpus, nb::cast<Runtime&>(runtime));
+  std::vector<int> of_parts;
+  while (of_parts.size() < column.size()) of_parts.insert(of_parts.end(), gpus.begin(), gpus.end());
+  const std::vector<MemoryView> pieces = views_of(column, of_parts, nb::cast<Runtime&>(runtime));
   return take(runtime, gpus, pieces, column.front().type, numbers);
 }
 
@@ -172,6 +198,48 @@ IntegerColumn integer_column(const std::vector<DeviceArray>& column, const std::
     found.parts.push_back(column[g].view);
   }
   return found;
+}
+
+std::vector<DeviceArray> append(const nb::object& runtime_object, const std::vector<int>& gpus,
+                                const std::vector<DeviceArray>& first, const std::vector<DeviceArray>& second) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const std::vector<MemoryView> head = views_of(first, gpus, runtime), tail = views_of(second, gpus, runtime);
+  require_same(second.front(), first.front(), runtime);
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = appended_columns(runtime, gpus, head, tail);
+  }
+  return arrays_of(runtime_object, std::move(parts), first.front().type);
+}
+
+std::vector<DeviceArray> coalesce(const nb::object& runtime_object, const std::vector<int>& gpus,
+                                  const std::vector<DeviceArray>& first, const std::vector<DeviceArray>& second,
+                                  std::uint64_t offset) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const std::vector<MemoryView> head = views_of(first, gpus, runtime), tail = views_of(second, gpus, runtime);
+  require_same(second.front(), first.front(), runtime);
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = coalesced_rows(runtime, gpus, first.front().type.bits / 8, head, tail, offset);
+  }
+  return arrays_of(runtime_object, std::move(parts), first.front().type);
+}
+
+std::vector<DeviceArray> codes_of(const nb::object& runtime_object, const std::vector<int>& gpus,
+                                  const std::vector<DeviceArray>& column) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const std::vector<MemoryView> views = views_of(column, gpus, runtime);
+  const KeyType type = key_type_of(column.front().type);
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = joined_codes(runtime, gpus, type, views);
+  }
+  const bool is_narrow = key_width(type) == KeyWidth::k32;
+  return arrays_of(runtime_object, std::move(parts),
+                   is_narrow ? nb::dtype<std::uint32_t>() : nb::dtype<std::uint64_t>());
 }
 
 using Columns = std::vector<std::vector<DeviceArray>>;
@@ -239,6 +307,16 @@ void bind_device_columns(nb::module_& m) {
         "Arrays on GPUs of other software (NumPy arrays if the machine is simulated) as ours, without a copy.");
   m.def("number_rows", &number, nb::arg("runtime"), nb::arg("gpus"), nb::arg("rows"),
         "The numbers of all rows, of 4 bytes, with so many on each GPU.");
+  m.def("column_without_nulls", &without_nulls, nb::arg("runtime"), nb::arg("gpus"), nb::arg("rows"),
+        "For so many rows on each GPU the byte that says that there is a value: 0.");
+  m.def("missing_rows", &missing_rows, nb::arg("runtime"), nb::arg("gpus"), nb::arg("rows"),
+        "So many row numbers of 4 bytes on each GPU that stand for no row.");
+  m.def("append_columns", &append, nb::arg("runtime"), nb::arg("gpus"), nb::arg("first"), nb::arg("second"),
+        "On each GPU, its part of the first column and then that of the second.");
+  m.def("joined_codes", &codes_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
+        "The codes that joins compare, of 4 or 8 bytes, in the order of the column's values: one for equal floats.");
+  m.def("coalesce_columns", &coalesce, nb::arg("runtime"), nb::arg("gpus"), nb::arg("first"), nb::arg("second"),
+        nb::arg("offset"), "The first row numbers, or the second + offset where the first stand for no row.");
   m.def("take_rows", &take_from_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("numbers"),
         "Elements of a column on the GPUs, by their row numbers in the whole; each on the GPU of its number.");
   m.def("take_columns", &take_all, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"), nb::arg("numbers"),

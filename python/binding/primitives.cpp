@@ -157,6 +157,7 @@ void bind_sorting(nb::module_& m) {
         iota(r, s, to_value_width(value_bytes), to, first);
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("value_bytes"), nb::arg("to"), nb::arg("first"));
+  m.def("set_bytes", &set_bytes, nb::arg("runtime"), nb::arg("stream"), nb::arg("to"), nb::arg("byte"));
   m.def("sample", &sample, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),
         nb::arg("keys"), nb::arg("seed"), nb::arg("tag_base"), nb::arg("codes"), nb::arg("tags"));
 }
@@ -169,6 +170,8 @@ void bind_gathers(nb::module_& m) {
          const MemoryView& to) { gather(r, s, element_bytes, index_bytes, pieces, indices, to); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("index_bytes"), nb::arg("pieces"),
       nb::arg("indices"), nb::arg("to"));
+  m.def("coalesce_rows", &coalesce_rows, nb::arg("runtime"), nb::arg("stream"), nb::arg("index_bytes"),
+        nb::arg("first"), nb::arg("second"), nb::arg("offset"), nb::arg("to"));
   m.def("gather_bits", &gather_bits, nb::arg("runtime"), nb::arg("stream"), nb::arg("index_bytes"), nb::arg("source"),
         nb::arg("indices"), nb::arg("to"));
   nb::class_<StringPiece>(m, "StringPiece")

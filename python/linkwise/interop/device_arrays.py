@@ -136,7 +136,7 @@ def dtype_of(array: Any) -> np.dtype[Any]:
         return np.dtype(object)
 
 
-def _viewed(array: Any, kind: str) -> Any:
+def viewed(array: Any, kind: str) -> Any:
     """The same bytes as elements of another type of the array's library."""
     return array.view(
         getattr(importlib.import_module("torch"), kind) if library_of(array) == "torch" else np.dtype(kind)
@@ -147,7 +147,7 @@ def as_numbers(array: Any) -> Any:
     """The array, or, of bools, its bytes as unsigned integers without a copy."""
     if dtype_of(array).kind != "b" or isinstance(array, ForeignArray):
         return array
-    return _viewed(array, "uint8")
+    return viewed(array, "uint8")
 
 
 def column_like(array: DeviceArray, original: Any) -> Any:
@@ -155,7 +155,7 @@ def column_like(array: DeviceArray, original: Any) -> Any:
     column = like(array, original)
     if dtype_of(original).kind != "b" or isinstance(column, DeviceArray):
         return column
-    return _viewed(column, "bool")
+    return viewed(column, "bool")
 
 
 def like(array: DeviceArray, original: Any) -> Any:

@@ -44,9 +44,10 @@ def sort_values(
 ) -> tuple[Values, SortReport | None]:
     """Sort anything that can be sorted. For arrays on GPUs, a report waits until all is done, so it is optional."""
     if isinstance(values, Mapping):
-        if (nulls, out, payload, donate, selection, options.plan) != ("last", None, None, False, EVERYTHING, None):
-            raise UsageError("of a dictionary of columns on GPUs, sort takes by= and descending= alone")
-        return cast(Values, sort_columns(values, options, by, descending)), None
+        others = (out, payload, options.plan)
+        if donate or selection != EVERYTHING or any(argument is not None for argument in others):
+            raise UsageError("of a dictionary of columns on GPUs, sort takes by=, descending= and nulls= alone")
+        return cast(Values, sort_columns(values, options, by, descending, nulls)), None
     arrays = list_of_arrays(values) or single_array(values)
     if arrays is not None:
         if by is not None or out is not None or not selection.is_everything:

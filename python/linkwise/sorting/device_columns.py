@@ -96,9 +96,34 @@ class GpuColumns:
             return _core.take_columns(runtime, gpus, list(columns), rows)
 
     def take(self, column: Parts, rows: Parts) -> Parts:
-        """Gather elements of a column by row number; each result lies on the GPU that holds its row number."""
+        """Gather elements of a column by row number; each result lies on the GPU that holds its row number.
+
+        Of no row, all bits of the element are set. The column may consist of several, one after the other.
+        """
         with self.session() as (runtime, gpus):
             return _core.take_rows(runtime, gpus, column, rows)
+
+    def append(self, first: Parts, second: Parts) -> Parts:
+        """On each GPU, its part of the first column and then that of the second."""
+        with self.session() as (runtime, gpus):
+            return _core.append_columns(runtime, gpus, first, second)
+
+    def coalesced(self, first: Parts, second: Parts, offset: int) -> Parts:
+        """The first of two row numbers or, where it stands for no row, the second + offset."""
+        with self.session() as (runtime, gpus):
+            return _core.coalesce_columns(runtime, gpus, first, second, offset)
+
+    def no_rows(self, lengths: Sequence[int]) -> Parts:
+        """Row numbers that stand for no row, so many on each GPU."""
+        with self.session() as (runtime, gpus):
+            return _core.missing_rows(runtime, gpus, lengths)
+
+    def without_nulls(self, rows: int) -> Parts:
+        """For each row the byte that says that it has a value."""
+        with self.session() as (runtime, gpus):
+            share = -(-rows // len(gpus))
+            each = [max(0, min(share, rows - share * g)) for g in range(len(gpus))]
+            return _core.column_without_nulls(runtime, gpus, each)
 
     def take_from_host(self, column: Array, rows: Parts) -> Parts | None:
         """The same from a column in host memory; ``None`` unless it is pinned, so that the GPUs can read it."""

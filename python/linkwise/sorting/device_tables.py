@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from linkwise._core import UsageError
-from linkwise.columns.sort_keys import By, Descending, sort_keys_of
+from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.device_arrays import (
     as_numbers,
     column_like,
@@ -19,6 +19,7 @@ from linkwise.interop.device_arrays import (
     single_array,
     stream_of,
 )
+from linkwise.interop.masked_array import MaskedArray, null_bytes, values_to_compare, with_nulls
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
@@ -33,7 +34,11 @@ class ArraysOnGpus:
     def __init__(self, columns: Mapping[str, Any], options: ExecutionOptions) -> None:
         if not columns:
             raise UsageError("a table has at least one column")
-        self.arrays = {str(name): _arrays_of(name, column) for name, column in columns.items()}
+        self._masked = {str(name): masked for name, column in columns.items() if (masked := _masked_of(name, column))}
+        self.arrays = {
+            str(name): _arrays_of(name, [part.values for part in self._masked.get(str(name), ())] or column)
+            for name, column in columns.items()
+        }
         first_name, first = next(iter(self.arrays.items()))
         self._on_gpus = gpus_of(first)
         for name, arrays in self.arrays.items():
@@ -60,35 +65,80 @@ class ArraysOnGpus:
         """The type of a column."""
         return dtype_of(self.arrays[name][0])
 
-    def lent_to(self, gpus: GpuColumns) -> dict[str, Parts]:
-        """The columns as the core takes them, without a copy."""
+    def lent_to(self, gpus: GpuColumns) -> tuple[dict[str, Parts], dict[str, Parts]]:
+        """The columns as the core takes them, without a copy, and the ``null_bytes`` of those that are masked."""
+        masked = {name: [values_to_compare(part) for part in parts] for name, parts in self._masked.items()}
+        nulls = {name: [null_bytes(part) for part in parts] for name, parts in self._masked.items()}
+        return self._lent(gpus, self.arrays | masked), self._lent(gpus, nulls)
+
+    def _lent(self, gpus: GpuColumns, columns: dict[str, list[Any]]) -> dict[str, Parts]:
         return gpus.lend(
             {
                 name: ([_contiguous(array) for array in arrays], [stream_of(array, self._on_gpus) for array in arrays])
-                for name, arrays in self.arrays.items()
+                for name, arrays in columns.items()
             }
         )
 
 
-def given_back(parts: Parts, originals: list[Any], *, is_list: bool) -> Any:
-    """A column in the library of the original, one for each GPU if these were in a list."""
+def given_back(parts: Parts, nulls: Parts | None, originals: list[Any], *, is_list: bool) -> Any:
+    """A column in the library of the original, one for each GPU if these were in a list; masked if it has nulls."""
     arrays = [column_like(part, original) for part, original in zip(parts, originals, strict=True)]
+    if nulls is not None:
+        arrays = [with_nulls(*each) for each in zip(arrays, nulls, originals, strict=True)]
     return arrays if is_list else arrays[0]
 
 
+def sorted_rows(
+    gpus: GpuColumns,
+    keys: Sequence[SortKey],
+    column: Callable[[str], Parts],
+    nulls: Callable[[str], Parts | None],
+) -> tuple[Parts, Parts | None]:
+    """The row numbers in the order of some columns, and the first of these in order if it has no nulls. Stable.
+
+    A column with nulls sorts by whether there is a value, and then by the values.
+    """
+    columns, descending = [], []
+    for key in keys:
+        if (of_key := nulls(key.column)) is not None:
+            columns.append(of_key)
+            descending.append(key.nulls_first)
+        columns.append(column(key.column))
+        descending.append(key.descending)
+    rows, first = gpus.sorted(columns, descending)
+    return rows, first if nulls(keys[0].column) is None else None
+
+
 def sort_columns(
-    columns: Mapping[str, Any], options: ExecutionOptions, by: By, descending: Descending
+    columns: Mapping[str, Any], options: ExecutionOptions, by: By, descending: Descending, nulls: Nulls
 ) -> dict[str, Any]:
     """The rows of a table on the GPUs in the order of ``linkwise.sort``, there. Stable."""
     arrays = ArraysOnGpus(columns, options)
     gpus = GpuColumns(arrays.execution)
-    lent = arrays.lent_to(gpus)
-    keys = sort_keys_of(list(lent), by, descending, "last")
-    rows, first = gpus.sorted([lent[key.column] for key in keys], [key.descending for key in keys])
-    others = [name for name in lent if name != keys[0].column]
-    taken = dict(zip(others, gpus.take_all([lent[name] for name in others], rows), strict=True))
-    taken[keys[0].column] = first
-    return {name: given_back(taken[name], arrays.arrays[name], is_list=arrays.is_list) for name in lent}
+    lent, masks = arrays.lent_to(gpus)
+    keys = sort_keys_of(list(lent), by, descending, nulls)
+    rows, first = sorted_rows(gpus, keys, lent.__getitem__, masks.get)
+    others = [name for name in lent if first is None or name != keys[0].column]
+    taken = gpus.take_all([*(lent[name] for name in others), *masks.values()], rows)
+    in_order, nulls_in_order = (
+        dict(zip(others, taken[: len(others)], strict=True)),
+        dict(zip(masks, taken[len(others) :], strict=True)),
+    )
+    if first is not None:
+        in_order[keys[0].column] = first
+    return {
+        name: given_back(in_order[name], nulls_in_order.get(name), originals, is_list=arrays.is_list)
+        for name, originals in arrays.arrays.items()
+    }
+
+
+def _masked_of(name: Any, column: Any) -> list[MaskedArray]:
+    """The arrays of a column that is masked; an empty list if it is not."""
+    parts = column if isinstance(column, list | tuple) else [column]
+    masked = [part for part in parts if isinstance(part, MaskedArray)]
+    if masked and len(masked) < len(parts):
+        raise UsageError(f"some arrays of column '{name}' are masked and others are not; give each a mask")
+    return masked
 
 
 def _arrays_of(name: Any, column: Any) -> list[Any]:

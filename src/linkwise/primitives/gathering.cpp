@@ -118,6 +118,22 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
   gather(runtime, stream, element_bytes, index_bytes, std::span(&from, 1), indices, to);
 }
 
+void coalesce_rows(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& first, const MemoryView& second,
+                   std::uint64_t offset, const MemoryView& to) {
+  const std::uint64_t count = rows_of(to, index_bytes, "coalesce rows");
+  require(first.bytes == to.bytes && second.bytes == to.bytes, "coalesce rows", "as many rows on both sides");
+  if (count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"coalesce rows",
+                           {first, second},
+                           {to},
+                           {"encode", count, static_cast<double>(index_bytes)},
+                           [=, &kernels](void* native) {
+                             kernels.coalesce_rows(native, index_bytes, first.data, second.data, offset, to.data,
+                                                   count);
+                           }});
+}
+
 int record_bytes_of(std::span<const FixedColumn> columns) {
   int bytes = 0;
   for (const FixedColumn& column : columns) bytes += column.element_bytes;

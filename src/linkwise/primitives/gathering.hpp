@@ -17,6 +17,10 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
 void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes, const MemoryView& from,
             const MemoryView& indices, const MemoryView& to);
 
+/// to[i] = first[i] or, where that stands for no row, second[i] + offset; indices of 4 or 8 bytes.
+void coalesce_rows(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& first, const MemoryView& second,
+                   std::uint64_t offset, const MemoryView& to);
+
 /// A column with elements of 1, 2, 4 or 8 bytes.
 struct FixedColumn {
   int element_bytes = 0;

@@ -157,6 +157,8 @@ class Kernels {
                       std::uint64_t count) const = 0;
   /// first, first + 1, … as 4- or 8-byte values; in 16-byte values the upper half is 0.
   virtual void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const = 0;
+  /// Sets every byte.
+  virtual void set_bytes(void* stream, void* to, std::uint8_t byte, std::uint64_t bytes) const = 0;
   /// The code of one key of each of `samples` equal strata, and its tag: tag_base + position. The keys may lie in
   /// page-locked host memory.
   virtual void sample(void* stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
@@ -166,6 +168,9 @@ class Kernels {
   /// bits set, the element has them too.
   virtual void gather(void* stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
                       void* to, std::uint64_t count) const = 0;
+  /// to[i] = first[i], or second[i] + offset where first[i] has all bits set; all bits where both have.
+  virtual void coalesce_rows(void* stream, int index_bytes, const void* first, const void* second, std::uint64_t offset,
+                             void* to, std::uint64_t count) const = 0;
   /// The same for bits, in 32-bit words; all are set if `bits` is null. Where the index has all bits set, the bit is
   /// cleared. Unused bits of the last word are 0.
   virtual void pack_rows(void* stream, const RawFields& from, int record_bytes, void* records,

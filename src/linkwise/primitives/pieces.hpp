@@ -16,6 +16,14 @@ struct RawPieces {
   const void* data[max_gather_pieces] = {};
 };
 
+/// The first of two row numbers or, where it stands for no row, the second + offset, if that does not.
+template <typename Index>
+LINKWISE_BOTH constexpr Index coalesced(Index first, Index second, std::uint64_t offset) {
+  constexpr auto no_row = static_cast<Index>(~Index{0});
+  if (first != no_row) return first;
+  return second == no_row ? no_row : static_cast<Index>(second + offset);
+}
+
 /// Columns whose rows are packed into records of 16 or 32 bytes: the fields of a record, each at a multiple of its
 /// bytes.
 struct RawFields {

@@ -193,6 +193,14 @@ void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& t
                            }});
 }
 
+void set_bytes(Runtime& runtime, Stream stream, const MemoryView& to, std::uint8_t byte) {
+  if (to.bytes == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"set bytes", {}, {to}, {"encode", to.bytes, 1.0}, [&kernels, to, byte](void* native) {
+                             kernels.set_bytes(native, to.data, byte, to.bytes);
+                           }});
+}
+
 void sample(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& keys, std::uint64_t seed,
             std::uint64_t tag_base, const MemoryView& codes, const MemoryView& tags) {
   const std::uint64_t count = count_of(keys, static_cast<std::uint64_t>(native_bytes(type)), "sample");

@@ -69,6 +69,8 @@ void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, cons
 void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from,
             const MemoryView& to);
 void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& to, std::uint64_t first);
+/// Sets every byte.
+void set_bytes(Runtime& runtime, Stream stream, const MemoryView& to, std::uint8_t byte);
 /// Takes as many samples of native keys as `tags` has room for. A GPU's stream can sample its own memory and
 /// page-locked host memory; the host's stream, all host memory.
 void sample(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& keys, std::uint64_t seed,

@@ -9,6 +9,7 @@
 
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/gathering.hpp"
+#include "linkwise/primitives/matching.hpp"
 #include "linkwise/primitives/packing.hpp"
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/transfer/column_share.hpp"
@@ -152,6 +153,49 @@ std::vector<ColumnPart> number_rows(Runtime& runtime, std::span<const int> gpus,
       [&](std::size_t g, Stream stream, const MemoryView& to) {
         iota(runtime, stream, to_value_width(number_bytes), to, first);
         first += rows[g];
+      });
+}
+
+std::vector<ColumnPart> filled_column(Runtime& runtime, std::span<const int> gpus, std::span<const std::uint64_t> rows,
+                                      int element_bytes, std::uint8_t byte) {
+  return make_parts(
+      runtime, gpus, [&](std::size_t g) { return rows[g] * static_cast<std::uint64_t>(element_bytes); },
+      [&](std::size_t, Stream stream, const MemoryView& to) { set_bytes(runtime, stream, to, byte); });
+}
+
+std::vector<ColumnPart> appended_columns(Runtime& runtime, std::span<const int> gpus, std::span<const MemoryView> first,
+                                         std::span<const MemoryView> second) {
+  return make_parts(
+      runtime, gpus, [&](std::size_t g) { return first[g].bytes + second[g].bytes; },
+      [&](std::size_t g, Stream stream, const MemoryView& to) {
+        std::uint64_t at = 0;
+        for (const MemoryView& from : {first[g], second[g]}) {
+          if (from.bytes > 0) runtime.copy(stream, to.slice(at, from.bytes), from);
+          at += from.bytes;
+        }
+      });
+}
+
+std::vector<ColumnPart> joined_codes(Runtime& runtime, std::span<const int> gpus, KeyType type,
+                                     std::span<const MemoryView> column) {
+  const auto native = static_cast<std::uint64_t>(native_bytes(type)),
+             width = static_cast<std::uint64_t>(key_width(type));
+  return make_parts(
+      runtime, gpus, [&](std::size_t g) { return column[g].bytes / native * width; },
+      [&](std::size_t g, Stream stream, const MemoryView& to) {
+        runtime.set_phase("encode");
+        encode(runtime, stream, type, /*descending=*/false, column[g], to);
+        unify_floats(runtime, stream, type, to);
+      });
+}
+
+std::vector<ColumnPart> coalesced_rows(Runtime& runtime, std::span<const int> gpus, int number_bytes,
+                                       std::span<const MemoryView> first, std::span<const MemoryView> second,
+                                       std::uint64_t offset) {
+  return make_parts(
+      runtime, gpus, [&](std::size_t g) { return first[g].bytes; },
+      [&](std::size_t g, Stream stream, const MemoryView& to) {
+        coalesce_rows(runtime, stream, number_bytes, first[g], second[g], offset, to);
       });
 }
 

@@ -37,8 +37,29 @@ std::vector<ColumnPart> bring_column(Runtime& runtime, std::span<const int> gpus
 std::vector<ColumnPart> number_rows(Runtime& runtime, std::span<const int> gpus, std::span<const std::uint64_t> rows,
                                     int number_bytes);
 
+/// A column of so many rows on each GPU, every byte of which is the same. Blocks until it is there.
+/// @throws OutOfMemoryError.
+std::vector<ColumnPart> filled_column(Runtime& runtime, std::span<const int> gpus, std::span<const std::uint64_t> rows,
+                                      int element_bytes, std::uint8_t byte);
+
+/// On each GPU, its part of the first column and then that of the second. Blocks until they are there.
+/// @throws OutOfMemoryError.
+std::vector<ColumnPart> appended_columns(Runtime& runtime, std::span<const int> gpus, std::span<const MemoryView> first,
+                                         std::span<const MemoryView> second);
+
+/// The codes of 4 or 8 bytes that joins compare, one for equal floats. Blocks until they are there.
+/// @throws OutOfMemoryError.
+std::vector<ColumnPart> joined_codes(Runtime& runtime, std::span<const int> gpus, KeyType type,
+                                     std::span<const MemoryView> column);
+
+/// The first of two row numbers, of 4 or 8 bytes, or the second + offset where the first stands for no row: those of a
+/// full join's rows in both sides, one after the other. Blocks until they are there. @throws OutOfMemoryError.
+std::vector<ColumnPart> coalesced_rows(Runtime& runtime, std::span<const int> gpus, int number_bytes,
+                                       std::span<const MemoryView> first, std::span<const MemoryView> second,
+                                       std::uint64_t offset);
+
 /// Gathers elements by their row numbers in the whole column. `numbers` is the gather map, in one part per GPU, and
-/// each GPU makes the elements of its part. `column` likewise has one part per GPU, or is one view of pinned host
+/// each GPU makes the elements of its part. `column` consists of parts on these GPUs, or is one view of pinned host
 /// memory. A number with all bits set gives an element with all bits set. Blocks until the elements are ready.
 /// @throws UsageError if the GPUs cannot read each other's memory, OutOfMemoryError.
 std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, int element_bytes,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from linkwise import _core
-from linkwise.joining.device.device_join import found_rows
+from linkwise.joining.device.device_join import Pairs, by_left_rows, found_rows
 from linkwise.joining.host_join import leaves_to_gpus
 from linkwise.joining.matching import Order
 from linkwise.planning.constraints import resident_plan
@@ -45,6 +46,30 @@ class JoinableColumns(GpuColumns):
         with self.session() as (runtime, gpus):
             return self._matches(runtime, gpus, left, right, how, order)
 
+    def joined_codes(self, column: Parts) -> Parts:
+        """Unsigned integers in the order of a column's values, equal for values that joins take for equal."""
+        with self.session() as (runtime, gpus):
+            return _core.joined_codes(runtime, gpus, column)
+
+    def by_left_rows(self, left: Parts, right: Parts | None) -> tuple[Parts, Parts | None]:
+        """A join's rows in the order of the left side, and of a row's partners that of the right; no row comes last."""
+        with self.session() as (runtime, gpus):
+            rights: list[Any] = right or [None] * len(left)
+            pairs = list(zip(left, rights, strict=True))
+            plan = resident_plan(self.execution, gpus)
+            return _sides_of(by_left_rows(runtime, plan, pairs, verify=self.execution.verify))
+
+    def rows_without_nulls(self, nulls: Parts) -> Parts:
+        """The row numbers of the zeros among such bytes, in any order: a semi join with a single 0 finds them."""
+        with self.session() as (runtime, gpus):
+            zero = _core.column_without_nulls(runtime, gpus, [int(g == 0) for g in range(len(gpus))])
+            return self._matches(runtime, gpus, nulls, zero, "semi", None)[0]
+
+    def other_rows(self, rows: Parts, lengths: Sequence[int]) -> Parts:
+        """The numbers of the other rows of a column with so many on each GPU, in any order."""
+        with self.session() as (runtime, gpus):
+            return self._matches(runtime, gpus, _core.number_rows(runtime, gpus, lengths), rows, "anti", None)[0]
+
     def _matches(
         self, runtime: _core.Runtime, gpus: list[int], left: Parts, right: Parts, how: str, order: Order
     ) -> tuple[Parts, Parts | None]:
@@ -55,5 +80,9 @@ class JoinableColumns(GpuColumns):
         found = found_rows(
             runtime, plan, of_left, of_right, how, order, verify=self.execution.verify, row_number_bytes=4
         )
-        rights = [cast(_core.DeviceArray, rows) for _, rows in found]
-        return [rows for rows, _ in found], None if how in ("semi", "anti") else rights
+        return _sides_of(found)
+
+
+def _sides_of(pairs: Pairs) -> tuple[Parts, Parts | None]:
+    rights = [rows for _, rows in pairs]
+    return [rows for rows, _ in pairs], None if rights[0] is None else rights

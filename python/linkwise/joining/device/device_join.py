@@ -48,10 +48,10 @@ def found_rows(
     found = _core.join_device_rows(
         runtime, plan, left, right, how, verify, row_number_bytes=row_number_bytes, any_order=order != "key", way=way
     )
-    return _by_left_rows(runtime, plan.sort, found, verify=verify) if order == "left" else found
+    return by_left_rows(runtime, plan.sort, found, verify=verify) if order == "left" else found
 
 
-def _by_left_rows(runtime: _core.Runtime, plan: _core.SortPlan, found: Pairs, *, verify: bool) -> Pairs:
+def by_left_rows(runtime: _core.Runtime, plan: _core.SortPlan, found: Pairs, *, verify: bool) -> Pairs:
     """Row numbers in the order of the left side, and of a row's partners that of the right one; -1 comes last."""
     is_signed = found[0][0].dtype.kind == "i"
 

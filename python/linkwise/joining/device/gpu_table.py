@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self, Unpack, cast
 
 from linkwise._arrow import pa
 from linkwise._core import UsageError
-from linkwise.columns.sort_keys import By, Descending, sort_keys_of
+from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.joining.device.device_columns import JoinableColumns
-from linkwise.joining.device.late_materialization import Joined, Piece, Relation, RowNumbers, Taken
+from linkwise.joining.device.late_materialization import Beside, Relation, Renamed, RowNumbers, Taken
+from linkwise.joining.device.matched_rows import KEEPS_LEFT, KEEPS_RIGHT, SideKeys, matched_rows
 from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
-from linkwise.sorting.device_columns import GpuColumns, Parts
-from linkwise.sorting.device_tables import ArraysOnGpus, given_back
+from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
+from linkwise.sorting.device_tables import ArraysOnGpus, given_back, sorted_rows
 
 _tables = itertools.count()  # numbers the tables, so that their columns never have one name
 
 
 class _Arrays(Relation):
-    """Columns that lie on the GPUs: an array for each."""
+    """Columns that lie on the GPUs: an array for each, and bytes that tell its nulls if it may have some."""
 
-    def __init__(self, columns: dict[str, Parts], types: dict[str, pa.DataType], gpus: GpuColumns) -> None:
+    def __init__(self, columns: dict[str, Parts], nulls: dict[str, Parts], types: dict[str, pa.DataType]) -> None:
         super().__init__(list(columns), sum(map(len, next(iter(columns.values())))))
-        self._columns, self._types, self._gpus = columns, types, gpus
-
-    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
-        """See ``Relation``: copies in host memory."""
-        fetched = self._gpus.fetch([self._columns[name] for name in names])
-        bools = [pa.types.is_boolean(self._types[name]) for name in names]
-        columns = [column.view(bool) if are else column for column, are in zip(fetched, bools, strict=True)]
-        yield Piece(names, [pa.chunked_array([pa.array(column)]) for column in columns], rows)
+        self._columns, self._nulls, self._types = columns, nulls, types
 
     def type_of(self, name: str) -> pa.DataType:
         """See ``Relation``."""
@@ -43,6 +37,11 @@ class _Arrays(Relation):
         """See ``Relation``."""
         column = self._columns[name]
         return column if rows is None else gpus.take(column, rows)
+
+    def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        nulls = self._nulls.get(name)
+        return nulls if nulls is None or rows is None else gpus.take(nulls, rows)
 
 
 class GpuTable:
@@ -56,9 +55,10 @@ class GpuTable:
     columns
         By name, an array on a GPU, or a list with one for each of several GPUs: of CuPy, torch or any library with
         DLPack, the CUDA array interface or Arrow's ``__arrow_c_device_array__``; integers and floats of 8 to 64 bits
-        and, of CuPy and torch, bools; without nulls. All columns have as many rows on each GPU; fewer than 2**32 in
-        all. They are never changed, and must not be while the table or one made from it is in use. On a described
-        machine (``machine=``), NumPy arrays stand in for them.
+        and, of CuPy and torch, bools. A column with nulls is a ``MaskedArray`` of two of CuPy or torch, as are columns
+        of results that may have some. All columns have as many rows on each GPU; fewer than 2**32 in all. They are
+        never changed, and must not be while the table or one made from it is in use. On a described machine
+        (``machine=``), NumPy arrays stand in for them.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -76,9 +76,11 @@ class GpuTable:
         table = next(_tables)
         self._names = {name: f"{table}.{name}" for name in arrays.arrays}
         self._like = {self._names[name]: originals for name, originals in arrays.arrays.items()}
-        lent = {self._names[name]: parts for name, parts in arrays.lent_to(self._gpus).items()}
+        lent, nulls = (
+            {self._names[name]: parts for name, parts in lent.items()} for lent in arrays.lent_to(self._gpus)
+        )
         types = {self._names[name]: pa.from_numpy_dtype(arrays.dtype(name)) for name in arrays.arrays}
-        self._relation: Relation = _Arrays(lent, types, self._gpus)
+        self._relation: Relation = _Arrays(lent, nulls, types)
 
     def _made(self, relation: Relation, names: dict[str, str], *others: Self) -> Self:
         made = object.__new__(type(self))
@@ -100,25 +102,29 @@ class GpuTable:
         return f"GpuTable({len(self):,} rows of {', '.join(self._names)} on GPU{'s' * (len(self._gpus.gpus) > 1)} {on})"
 
     def __getitem__(self, name: str) -> Any:
-        """A column, gathered if necessary: in the library of its array, one for each GPU if the table came so."""
+        """A column, gathered if necessary: in the library of its array, one for each GPU if the table came so.
+
+        A column that may have nulls, also because an outer join may have made some, is a ``MaskedArray``.
+        """
         inside = self._inside(name)
-        parts = cast(Parts, self._relation.on_gpus(inside, self._gpus))
-        return given_back(parts, self._like[inside], is_list=self._is_list)
+        return given_back(self._column(name), self._nulls(name), self._like[inside], is_list=self._is_list)
 
     def to_dict(self) -> dict[str, Any]:
         """All columns by name; see ``__getitem__``."""
         return {name: self[name] for name in self._names}
 
+    def to_arrow(self) -> pa.Table:
+        """A copy of all columns in host memory."""
+        return pa.table({name: self._in_host_memory(name) for name in self._names})
+
     def select(self, names: Sequence[str]) -> Self:
         """The table with some of its columns."""
         return self._made(self._relation, {name: self._inside(name) for name in names})
 
-    def sort(self, by: By, *, descending: Descending = False) -> Self:
+    def sort(self, by: By, *, descending: Descending = False, nulls: Nulls = "last") -> Self:
         """The rows in the order of ``linkwise.sort``. Stable."""
-        keys = sort_keys_of(self.column_names, by, descending, "last")
-        columns = [self._key(key.column) for key in keys]
-        numbers, _ = self._gpus.sorted(columns, [key.descending for key in keys])
-        return self._made(Taken(self._relation, RowNumbers(self._gpus, None, numbers)), self._names)
+        keys = sort_keys_of(self.column_names, by, descending, nulls)
+        return self._taken(sorted_rows(self._gpus, keys, self._column, self._nulls)[0])
 
     def join(
         self,
@@ -131,28 +137,51 @@ class GpuTable:
         suffix: str = "_right",
         order: Order = None,
     ) -> Self:
-        """Join with another table on the same GPUs by equal keys, as ``linkwise.join`` does.
+        """Join with another table on the same GPUs by equal keys, as ``linkwise.join`` does; null keys match nothing.
 
-        ``how`` is ``"inner"``, ``"semi"`` or ``"anti"``: the others make rows that lack one side, which arrays cannot
-        hold; ``linkwise.join_indices`` numbers these. Several keys are integers of 4 or 8 bytes that fit into 64 bits
-        together.
+        Several keys are integers of 4 or 8 bytes that fit into 64 bits together. A pair of keys that is one column of a
+        right or full join has one type.
         """
         check_how(how)
-        if how not in ("inner", "semi", "anti"):
-            raise UsageError(
-                f"a {how} join has rows that lack one side, and arrays have no nulls; join_indices numbers such rows -1"
-            )
         check_order(order)
         if self._gpus.gpus != other._gpus.gpus:
             raise UsageError(f"one table lies on GPUs {self._gpus.gpus}, and the other on {other._gpus.gpus}")
+        other = other._apart_from(self)
         keys = key_pairs(self.column_names, other.column_names, on, left_on, right_on)
-        of_left, of_right = self._matched_keys(other, keys.pairs)
-        left, right = self._gpus.matches(of_left, of_right, how, order)
-        left_rows = RowNumbers(self._gpus, None, left)
+        names = self._names if how in ("semi", "anti") else self._names_with(other, keys.merged.values(), suffix)
+        sides = self._side_keys([left for left, _ in keys.pairs]), other._side_keys([right for _, right in keys.pairs])
+        either = self._keys_of_either_side(other, keys.pairs) if how in KEEPS_RIGHT else {}
+        matched = matched_rows(self._gpus, sides, self._one_key(other, keys.pairs, sides), how, order)
+        joined = self._made(self._rows_of(other, matched, how, either if keys.are_one else {}), names, other)
+        if order != "key" or not any(side.has_nulls for side in sides):
+            return joined
+        by_key = self._made(self._rows_of(other, matched, how, either), self._names)
+        return joined._taken(by_key._in_key_order([left for left, _ in keys.pairs]))
+
+    def _rows_of(self, other: Self, rows: tuple[Parts, Parts | None], how: How, merged: dict[str, str]) -> Relation:
+        """The rows of a join. ``merged``: see ``Beside``."""
+        left, right = (None if of_side is None else RowNumbers(self._gpus, None, of_side) for of_side in rows)
+        assert left is not None
         if right is None:
-            return self._made(Taken(self._relation, left_rows), self._names)
-        joined = Joined((self._relation, other._relation), (left_rows, RowNumbers(self._gpus, None, right)), set())
-        merged = set(keys.merged.values())
+            return Taken(self._relation, left)
+        missing = how in KEEPS_RIGHT, how in KEEPS_LEFT
+        return Beside((self._relation, other._relation), (left, right), missing=missing, merged=merged)
+
+    def _apart_from(self, other: Self) -> Self:
+        """This table with other inner names than another's, with some of which it may share its columns."""
+        if set(self._relation.names).isdisjoint(other._relation.names):
+            return self
+        table = next(_tables)
+        renamed = {f"{table}.{name}": name for name in self._relation.names}
+        anew = {name: new for new, name in renamed.items()}
+        made = self._made(
+            Renamed(self._relation, renamed), {name: anew[inside] for name, inside in self._names.items()}
+        )
+        made._like = {anew[name]: arrays for name, arrays in self._like.items() if name in anew}
+        return made
+
+    def _names_with(self, other: Self, merged: Collection[str], suffix: str) -> dict[str, str]:
+        """The columns of a join: all but the other table's that are merged with one of this table."""
         names = dict(self._names)
         for name, inside in other._names.items():
             if name in merged:
@@ -161,7 +190,7 @@ class GpuTable:
             if named in names:
                 raise UsageError(f"the result would have two columns '{named}'; choose another suffix=")
             names[named] = inside
-        return self._made(joined, names, other)
+        return names
 
     def _inside(self, name: str) -> str:
         """A column's name in the relation."""
@@ -169,15 +198,54 @@ class GpuTable:
             raise UsageError(f"there is no column {name!r}; there are {', '.join(map(repr, self._names))}")
         return self._names[name]
 
-    def _key(self, name: str) -> Parts:
+    def _column(self, name: str) -> Parts:
         return cast(Parts, self._relation.on_gpus(self._names[name], self._gpus))
+
+    def _nulls(self, name: str) -> Parts | None:
+        return self._relation.nulls_on_gpus(self._names[name], self._gpus)
 
     def _type(self, name: str) -> pa.DataType:
         return self._relation.type_of(self._names[name])
 
-    def _matched_keys(self, other: Self, pairs: list[tuple[str, str]]) -> tuple[Parts, Parts]:
+    def _in_host_memory(self, name: str) -> pa.Array:
+        nulls = self._nulls(name)
+        values, *masks = self._gpus.fetch([self._column(name), *([] if nulls is None else [nulls])])
+        if pa.types.is_boolean(self._type(name)):
+            values = values == 1
+        return pa.array(values, mask=masks[0] != 0 if masks else None)
+
+    def _in_key_order(self, keys: list[str]) -> Parts:
+        """The row numbers in the order of keys of a join, null ones last. Stable."""
+
+        def codes(name: str) -> Parts:
+            return self._gpus.joined_codes(self._column(name))
+
+        return sorted_rows(self._gpus, list(map(SortKey, keys)), codes, self._nulls)[0]
+
+    def _taken(self, rows: Parts) -> Self:
+        return self._made(Taken(self._relation, RowNumbers(self._gpus, None, rows)), self._names)
+
+    def _side_keys(self, names: list[str]) -> SideKeys:
+        return SideKeys(self._gpus, [self._column(name) for name in names], [self._nulls(name) for name in names])
+
+    def _keys_of_either_side(self, other: Self, pairs: list[tuple[str, str]]) -> dict[str, str]:
+        """The inner names of the pairs, if rows of a join can have either side's keys in one column."""
+        for left, right in pairs:
+            types = self._type(left), other._type(right)
+            if types[0] != types[1]:
+                raise UsageError(
+                    f"keys '{left}' and '{right}' are {types[0]} and {types[1]}; right and full joins have keys of one "
+                    "type"
+                )
+        if len(self) + len(other) > MOST_ROWS:
+            raise UsageError("the tables of right and full joins on the GPUs have fewer than 2**32 rows together")
+        return {self._names[left]: other._names[right] for left, right in pairs}
+
+    def _one_key(
+        self, other: Self, pairs: list[tuple[str, str]], sides: tuple[SideKeys, SideKeys]
+    ) -> tuple[Parts, Parts]:
         """Both sides' keys as a column each."""
-        lefts, rights = [self._key(left) for left, _ in pairs], [other._key(right) for _, right in pairs]
+        lefts, rights = (side.keys for side in sides)
         if len(pairs) == 1 and self._type(pairs[0][0]) == other._type(pairs[0][1]):
             return lefts[0], rights[0]
         for left, right in pairs:

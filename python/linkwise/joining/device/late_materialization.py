@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
@@ -77,10 +77,26 @@ class Piece:
 
 
 class Relation(ABC):
-    """A table, or the rows of two relations side by side; columns are gathered on demand."""
+    """A table, or rows of other relations; columns are gathered on demand."""
 
     def __init__(self, names: list[str], num_rows: int) -> None:
         self.names, self.num_rows = names, num_rows
+
+    @abstractmethod
+    def type_of(self, name: str) -> pa.DataType:
+        """The type of a column."""
+
+    @abstractmethod
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """These rows of a numeric column, or all, on the GPUs; ``None`` if it is better kept in host memory."""
+
+    def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """For these rows, or all, a byte each: 0 if there is a value, otherwise 255; ``None`` if all have one."""
+        return None
+
+
+class HostRelation(Relation):
+    """A relation whose columns lie in host memory, or are gathered there."""
 
     def columns(self, names: list[str], execution: ExecutionOptions) -> list[pa.ChunkedArray]:
         """Some columns."""
@@ -97,20 +113,12 @@ class Relation(ABC):
     def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
         """The stored columns, with row numbers, from which some columns are gathered: these rows, or all."""
 
-    @abstractmethod
-    def type_of(self, name: str) -> pa.DataType:
-        """The type of a column."""
-
-    @abstractmethod
-    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """These rows of a numeric column, or all, on the GPUs; ``None`` if it is better kept in host memory."""
-
     def table(self, execution: ExecutionOptions) -> pa.Table:
         """All columns."""
         return pa.table(self.columns(self.names, execution), self.names)
 
 
-class Stored(Relation):
+class Stored(HostRelation):
     """A table."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -118,7 +126,7 @@ class Stored(Relation):
         self._table = table
 
     def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
-        """See ``Relation``."""
+        """See ``HostRelation``."""
         yield Piece(names, [self._table[name] for name in names], rows)
 
     def type_of(self, name: str) -> pa.DataType:
@@ -139,28 +147,30 @@ class Stored(Relation):
         return brought if rows is None else gpus.take(brought, rows)
 
 
-class Joined(Relation):
-    """The inner join of two relations; right key columns are left out, since they equal the left ones."""
+class Beside(Relation):
+    """Rows of two relations side by side: those of a join, which may lack one side.
+
+    ``right_keys`` are right columns that are left out. ``missing`` tells for each side whether rows may lack it;
+    then ``merged`` names left columns, each with the right one whose value it takes where the left side is missing.
+    """
 
     def __init__(
-        self, sides: tuple[Relation, Relation], rows: tuple[RowNumbers, RowNumbers], right_keys: set[str]
+        self,
+        sides: tuple[Relation, Relation],
+        rows: tuple[RowNumbers, RowNumbers],
+        right_keys: Collection[str] = (),
+        missing: tuple[bool, bool] = (False, False),
+        merged: Mapping[str, str] | None = None,
     ) -> None:
         left, right = sides
         super().__init__([*left.names, *(name for name in right.names if name not in right_keys)], len(rows[0]))
         if len(set(self.names)) < len(self.names):
             raise UsageError(f"the two sides have columns of one name among {', '.join(self.names)}; rename them")
         self._left_names = set(left.names)
-        self._sides, self._rows = sides, rows
+        self._sides, self._rows, self._missing, self._merged = sides, rows, missing, merged or {}
 
     def _number_of_side(self, name: str) -> int:
         return 0 if name in self._left_names else 1
-
-    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
-        """See ``Relation``."""
-        for number, (side, of_side) in enumerate(zip(self._sides, self._rows, strict=True)):
-            wanted = [name for name in names if self._number_of_side(name) == number]
-            if wanted:
-                yield from side.pieces(wanted, of_side if rows is None else of_side.at(rows))
 
     def type_of(self, name: str) -> pa.DataType:
         """See ``Relation``."""
@@ -168,11 +178,55 @@ class Joined(Relation):
 
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
+        if name in self._merged:
+            left, right = self._sides[0].on_gpus(name, gpus), self._sides[1].on_gpus(self._merged[name], gpus)
+            assert left is not None and right is not None
+            return gpus.take([*left, *right], self._of_either_side(gpus, rows))
         number = self._number_of_side(name)
         of_side = self._rows[number]
         if rows is None and of_side.on_gpus is None:
             return None
         return self._sides[number].on_gpus(name, gpus, of_side.taken(rows))
+
+    def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        if name in self._merged:
+            found = self._sides[0].nulls_on_gpus(name, gpus), self._sides[1].nulls_on_gpus(self._merged[name], gpus)
+            if found == (None, None):
+                return None
+            left, right = (
+                gpus.without_nulls(side.num_rows) if nulls is None else nulls
+                for side, nulls in zip(self._sides, found, strict=True)
+            )
+            return gpus.take([*left, *right], self._of_either_side(gpus, rows))
+        number = self._number_of_side(name)
+        taken = self._rows[number].taken(rows)
+        nulls = self._sides[number].nulls_on_gpus(name, gpus, taken)
+        if nulls is None and self._missing[number]:
+            return gpus.take(gpus.without_nulls(self._sides[number].num_rows), taken)  # of no row, 255
+        return nulls
+
+    def _of_either_side(self, gpus: GpuColumns, rows: Parts | None) -> Parts:
+        """Row numbers of the left side or, where that is missing, of the right side after all of the left."""
+        left, right = (of_side.taken(rows) for of_side in self._rows)
+        return gpus.coalesced(left, right, self._sides[0].num_rows)
+
+
+class Joined(Beside, HostRelation):
+    """The inner join of two relations; right key columns are left out, since they equal the left ones."""
+
+    def __init__(
+        self, sides: tuple[HostRelation, HostRelation], rows: tuple[RowNumbers, RowNumbers], right_keys: set[str]
+    ) -> None:
+        super().__init__(sides, rows, right_keys)
+        self._host_sides = sides
+
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
+        """See ``HostRelation``."""
+        for number, (side, of_side) in enumerate(zip(self._host_sides, self._rows, strict=True)):
+            wanted = [name for name in names if self._number_of_side(name) == number]
+            if wanted:
+                yield from side.pieces(wanted, of_side if rows is None else of_side.at(rows))
 
 
 class Taken(Relation):
@@ -182,10 +236,6 @@ class Taken(Relation):
         super().__init__(relation.names, len(rows))
         self._relation, self._rows = relation, rows
 
-    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
-        """See ``Relation``."""
-        yield from self._relation.pieces(names, self._rows if rows is None else self._rows.at(rows))
-
     def type_of(self, name: str) -> pa.DataType:
         """See ``Relation``."""
         return self._relation.type_of(name)
@@ -193,3 +243,27 @@ class Taken(Relation):
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
         return self._relation.on_gpus(name, gpus, self._rows.taken(rows))
+
+    def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        return self._relation.nulls_on_gpus(name, gpus, self._rows.taken(rows))
+
+
+class Renamed(Relation):
+    """A relation under other names: for each new one the old one."""
+
+    def __init__(self, relation: Relation, names: Mapping[str, str]) -> None:
+        super().__init__(list(names), relation.num_rows)
+        self._relation, self._old = relation, names
+
+    def type_of(self, name: str) -> pa.DataType:
+        """See ``Relation``."""
+        return self._relation.type_of(self._old[name])
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        return self._relation.on_gpus(self._old[name], gpus, rows)
+
+    def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        return self._relation.nulls_on_gpus(self._old[name], gpus, rows)

@@ -91,6 +91,9 @@ class CudaKernels final : public Kernels {
   void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const override {
     cuda::iota(on(stream), width, to, first, count);
   }
+  void set_bytes(void* stream, void* to, std::uint8_t byte, std::uint64_t bytes) const override {
+    check(cudaMemsetAsync(to, byte, bytes, on(stream)), "set bytes");
+  }
   void sample(void* stream, KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
               std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) const override {
     cuda::sample(on(stream), type, descending, keys, count, samples, seed, tag_base, codes, tags);
@@ -105,6 +108,10 @@ class CudaKernels final : public Kernels {
   void gather(void* stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices, void* to,
               std::uint64_t count) const override {
     cuda::gather(on(stream), element_bytes, index_bytes, from, indices, to, count);
+  }
+  void coalesce_rows(void* stream, int index_bytes, const void* first, const void* second, std::uint64_t offset,
+                     void* to, std::uint64_t count) const override {
+    cuda::coalesce_rows(on(stream), index_bytes, first, second, offset, to, count);
   }
   void pack_rows(void* stream, const RawFields& from, int record_bytes, void* records,
                  std::uint64_t rows) const override {

@@ -63,6 +63,8 @@ void pack(cudaStream_t stream, const Packing& packing, const void* column, KeyWi
 
 void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPieces& from, const void* indices,
             void* to, std::uint64_t count);
+void coalesce_rows(cudaStream_t stream, int index_bytes, const void* first, const void* second, std::uint64_t offset,
+                   void* to, std::uint64_t count);
 void pack_rows(cudaStream_t stream, const RawFields& from, int record_bytes, void* records, std::uint64_t rows);
 void gather_packed(cudaStream_t stream, int index_bytes, const RawPieces& from, int record_bytes, const void* indices,
                    const RawFields& to, std::uint64_t count);

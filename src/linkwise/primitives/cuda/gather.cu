@@ -17,6 +17,13 @@ __global__ void gather_kernel(const __grid_constant__ RawPieces from, const Inde
   }
 }
 
+template <typename Index>
+__global__ void coalesce_rows_kernel(const Index* first, const Index* second, std::uint64_t offset, Index* to,
+                                     std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    to[i] = coalesced(first[i], second[i], offset);
+}
+
 // A thread makes 16 bytes of a record, so that neighbours write next to each other.
 template <int record_bytes>
 __global__ void pack_rows_kernel(const RawFields from, PackedRow<16>* halves, std::uint64_t rows) {
@@ -116,7 +123,8 @@ KernelList gather_kernels() {
     with_key(to_key_width(index_bytes), [&](auto index) {
       using Index = typename decltype(index)::type;
       list.insert(list.end(), {address(gather_lengths_kernel<Index>), address(gather_strings_kernel<Index>),
-                               address(gather_bits_kernel<Index>), address(shift_offsets_kernel<Index, std::uint32_t>),
+                               address(gather_bits_kernel<Index>), address(coalesce_rows_kernel<Index>),
+                               address(shift_offsets_kernel<Index, std::uint32_t>),
                                address(shift_offsets_kernel<Index, std::uint64_t>)});
       for (const int bytes : {1, 2, 4, 8, 16})
         with_element(bytes, [&](auto element) {
@@ -162,6 +170,16 @@ void gather(cudaStream_t stream, int element_bytes, int index_bytes, const RawPi
     });
   });
   check_launch("gather");
+}
+
+void coalesce_rows(cudaStream_t stream, int index_bytes, const void* first, const void* second, std::uint64_t offset,
+                   void* to, std::uint64_t count) {
+  with_key(to_key_width(index_bytes), [&](auto index) {
+    using Index = typename decltype(index)::type;
+    coalesce_rows_kernel<Index><<<grid_for(count), block_threads, 0, stream>>>(
+        static_cast<const Index*>(first), static_cast<const Index*>(second), offset, static_cast<Index*>(to), count);
+  });
+  check_launch("coalesce rows");
 }
 
 void gather_bits(cudaStream_t stream, int index_bytes, const std::uint32_t* bits, const void* indices,

@@ -160,6 +160,10 @@ class VirtualKernels final : public Kernels {
     });
   }
 
+  void set_bytes(void*, void* to, std::uint8_t byte, std::uint64_t bytes) const override {
+    std::memset(to, byte, bytes);
+  }
+
   void find_range(void*, IntegerType type, const void* column, std::uint64_t count, void* range) const override {
     CodeRange found;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -195,6 +199,16 @@ class VirtualKernels final : public Kernels {
       }
       const int p = piece_of(from, row);
       std::memcpy(element, static_cast<const std::byte*>(from.data[p]) + (row - from.begin[p]) * width, width);
+    });
+  }
+
+  void coalesce_rows(void*, int index_bytes, const void* first, const void* second, std::uint64_t offset, void* to,
+                     std::uint64_t count) const override {
+    with_key(to_key_width(index_bytes), [&](auto tag) {
+      using Index = typename decltype(tag)::type;
+      for (std::uint64_t i = 0; i < count; ++i)
+        static_cast<Index*>(to)[i] =
+            coalesced(static_cast<const Index*>(first)[i], static_cast<const Index*>(second)[i], offset);
     });
   }
 

@@ -1,0 +1,66 @@
+"""Which rows of two tables on the GPUs match, where null keys match nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from linkwise.joining.device.device_columns import JoinableColumns
+from linkwise.joining.matching import How, Order
+from linkwise.sorting.device_columns import Parts
+
+KEEPS_LEFT, KEEPS_RIGHT = ("left", "full", "anti"), ("right", "full")
+"""The kinds of joins that keep rows of a side without a partner."""
+
+
+class SideKeys:
+    """The key columns of one side, without the rows in which one is null.
+
+    ``nulls``: for each key the bytes that tell where it has no value, or ``None``.
+    """
+
+    def __init__(self, gpus: JoinableColumns, keys: list[Parts], nulls: Sequence[Parts | None]) -> None:
+        self._gpus, self._lengths = gpus, [len(part) for part in keys[0]]
+        self._complete: Parts | None = None  # the rows without nulls; None for all rows
+        for of_key in nulls:
+            if of_key is not None:
+                rows = gpus.rows_without_nulls(self._at_complete(of_key))
+                self._complete = self.in_all(rows)
+        self.keys = [self._at_complete(key) for key in keys]
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether keys may be null."""
+        return self._complete is not None
+
+    def in_all(self, rows: Parts) -> Parts:
+        """The numbers among all rows of rows that are numbered among those without nulls."""
+        return rows if self._complete is None else self._gpus.take(self._complete, rows)
+
+    def rows_with_nulls(self) -> Parts | None:
+        """The rows in which a key is null, in any order; ``None`` if none can be."""
+        return None if self._complete is None else self._gpus.other_rows(self._complete, self._lengths)
+
+    def _at_complete(self, column: Parts) -> Parts:
+        return column if self._complete is None else self._gpus.take(column, self._complete)
+
+
+def matched_rows(
+    gpus: JoinableColumns, sides: tuple[SideKeys, SideKeys], keys: tuple[Parts, Parts], how: How, order: Order
+) -> tuple[Parts, Parts | None]:
+    """The row numbers of a join in both sides; in the left one alone of a semi or anti join.
+
+    ``keys`` are those of the sides as a column each. If a key may be null, the order is that of the left rows or none:
+    what ``order="key"`` asks for is left to the caller, who can sort by null keys.
+    """
+    if not sides[0].has_nulls and not sides[1].has_nulls:
+        return gpus.matches(*keys, how, order)
+    left, right = gpus.matches(*keys, how, None)
+    left = sides[0].in_all(left)
+    right = None if right is None else sides[1].in_all(right)
+    if how in KEEPS_LEFT and (rows := sides[0].rows_with_nulls()) is not None:
+        left = gpus.append(left, rows)
+        right = None if right is None else gpus.append(right, gpus.no_rows([len(part) for part in rows]))
+    if how in KEEPS_RIGHT and right is not None and (rows := sides[1].rows_with_nulls()) is not None:
+        left = gpus.append(left, gpus.no_rows([len(part) for part in rows]))
+        right = gpus.append(right, rows)
+    return (left, right) if order is None else gpus.by_left_rows(left, right)
