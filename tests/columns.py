@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 INSTANTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1))
@@ -83,7 +84,7 @@ def column_of(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return pa.array(values, kind.value_type).dictionary_encode().cast(kind)
     if pa.types.is_run_end_encoded(kind):
-        return pa.compute.run_end_encode(pa.array(values, kind.value_type))
+        return pc.run_end_encode(pa.array(values, kind.value_type))
     if pa.types.is_float16(kind):
         return pa.array([None if value is None else np.float16(value) for value in values], kind)
     return pa.array(values, kind)

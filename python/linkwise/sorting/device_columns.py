@@ -48,6 +48,12 @@ class GpuColumns:
         """The GPUs that the options name."""
         return self.execution.gpus
 
+    @property
+    def found(self) -> list[int]:
+        """The GPUs that are there, of those that the options name."""
+        with self.session() as (_, gpus):
+            return gpus
+
     @contextmanager
     def session(self) -> Iterator[tuple[_core.Runtime, list[int]]]:
         """The runtime that has the columns, and their GPUs, for this thread alone."""

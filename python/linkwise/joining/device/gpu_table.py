@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, Unpack, cast
 
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
+from linkwise.interop.containers import hold_table
+from linkwise.joining.device.brought_columns import (
+    ArrowColumns,
+    are_comparable,
+    are_packable,
+    in_common_ranks,
+    in_host_memory,
+)
 from linkwise.joining.device.device_columns import JoinableColumns
-from linkwise.joining.device.late_materialization import Beside, Relation, Renamed, RowNumbers, Taken
+from linkwise.joining.device.late_materialization import Beside, Overlay, Relation, RowNumbers, Taken
 from linkwise.joining.device.matched_rows import KEEPS_LEFT, KEEPS_RIGHT, SideKeys, matched_rows
 from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
@@ -45,7 +54,7 @@ class _Arrays(Relation):
 
 
 class GpuTable:
-    """Columns of numbers and bools that lie on the GPUs, with sorts and joins whose results lie there too.
+    """Columns that lie on the GPUs, or are copied there when they are compared; sorts and joins have results there.
 
     Sorts and joins find row numbers; a column is gathered when it is asked for, or is a key of a later join (late
     materialisation). So a chain of joins moves no column that the result does not need.
@@ -59,6 +68,10 @@ class GpuTable:
         of results that may have some. All columns have as many rows on each GPU; fewer than 2**32 in all. They are
         never changed, and must not be while the table or one made from it is in use. On a described machine
         (``machine=``), NumPy arrays stand in for them.
+
+        Or a table in host memory, of PyArrow, Polars, pandas or Narwhals, for the GPUs that ``gpus`` names. Its columns
+        may have any type; one that is a key is copied to the GPUs once. Keys that are no numbers (strings, bytes,
+        decimals) are compared by their ranks among the column's distinct values, which the host finds.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -69,18 +82,31 @@ class GpuTable:
     """
 
     @takes_execution(JoinExecution)
-    def __init__(self, columns: Mapping[str, Any], **execution: Unpack[JoinExecution]) -> None:
-        arrays = ArraysOnGpus(columns, ExecutionOptions.of(execution, JoinPlan))
+    def __init__(self, columns: Any, **execution: Unpack[JoinExecution]) -> None:
+        options = ExecutionOptions.of(execution, JoinPlan)
+        table = next(_tables)
+        if not isinstance(columns, Mapping):
+            held, _ = hold_table(columns)
+            self._gpus = JoinableColumns(options, shared=True)
+            self._gpus = JoinableColumns(replace(options, gpus=tuple(self._gpus.found)), shared=True)
+            self._is_list, self._like = len(self._gpus.gpus) > 1, {}
+            self._names = {name: f"{table}.{name}" for name in held.column_names}
+            if len(self._names) < held.num_columns or not self._names:
+                raise UsageError("a table has at least one column, and each has another name")
+            if held.num_rows > MOST_ROWS:
+                raise UsageError("a table on the GPUs has fewer than 2**32 rows; sort or join it in host memory")
+            self._relation: Relation = ArrowColumns(held.rename_columns(list(self._names.values())))
+            return
+        arrays = ArraysOnGpus(columns, options)
         self._gpus = JoinableColumns(arrays.execution, shared=True)
         self._is_list = arrays.is_list
-        table = next(_tables)
         self._names = {name: f"{table}.{name}" for name in arrays.arrays}
         self._like = {self._names[name]: originals for name, originals in arrays.arrays.items()}
         lent, nulls = (
             {self._names[name]: parts for name, parts in lent.items()} for lent in arrays.lent_to(self._gpus)
         )
         types = {self._names[name]: pa.from_numpy_dtype(arrays.dtype(name)) for name in arrays.arrays}
-        self._relation: Relation = _Arrays(lent, nulls, types)
+        self._relation = _Arrays(lent, nulls, types)
 
     def _made(self, relation: Relation, names: dict[str, str], *others: Self) -> Self:
         made = object.__new__(type(self))
@@ -107,7 +133,10 @@ class GpuTable:
         A column that may have nulls, also because an outer join may have made some, is a ``MaskedArray``.
         """
         inside = self._inside(name)
-        return given_back(self._column(name), self._nulls(name), self._like[inside], is_list=self._is_list)
+        parts = self._column(name)
+        if self._relation.ranked_values(inside) is not None:
+            raise UsageError(f"column '{name}' is {self._type(name)}, of which there are no arrays; to_arrow() has it")
+        return given_back(parts, self._nulls(name), self._like.get(inside, parts), is_list=self._is_list)
 
     def to_dict(self) -> dict[str, Any]:
         """All columns by name; see ``__getitem__``."""
@@ -115,7 +144,13 @@ class GpuTable:
 
     def to_arrow(self) -> pa.Table:
         """A copy of all columns in host memory."""
-        return pa.table({name: self._in_host_memory(name) for name in self._names})
+        stored = [inside for inside in self._names.values() if self._relation.is_in_host_memory(inside)]
+        gathered = self._relation.columns(stored, self._gpus.execution) if stored else []
+        columns: dict[str, Any] = dict(zip(stored, gathered, strict=True))
+        for name, inside in self._names.items():
+            if inside not in columns:
+                columns[inside] = self._fetched(name)
+        return pa.table({name: columns[inside] for name, inside in self._names.items()})
 
     def select(self, names: Sequence[str]) -> Self:
         """The table with some of its columns."""
@@ -149,14 +184,22 @@ class GpuTable:
         other = other._apart_from(self)
         keys = key_pairs(self.column_names, other.column_names, on, left_on, right_on)
         names = self._names if how in ("semi", "anti") else self._names_with(other, keys.merged.values(), suffix)
-        sides = self._side_keys([left for left, _ in keys.pairs]), other._side_keys([right for _, right in keys.pairs])
-        either = self._keys_of_either_side(other, keys.pairs) if how in KEEPS_RIGHT else {}
-        matched = matched_rows(self._gpus, sides, self._one_key(other, keys.pairs, sides), how, order)
-        joined = self._made(self._rows_of(other, matched, how, either if keys.are_one else {}), names, other)
+        self._check_keys(other, keys.pairs, how)
+        left, right = self._in_common_ranks(other, keys.pairs)
+        sides = left._side_keys([name for name, _ in keys.pairs]), right._side_keys([name for _, name in keys.pairs])
+        matched = matched_rows(self._gpus, sides, left._one_key(right, keys.pairs, sides), how, order)
+        either = {left._names[one]: right._names[two] for one, two in keys.pairs} if how in KEEPS_RIGHT else {}
+        joined = left._made(left._rows_of(right, matched, how, either if keys.are_one else {}), names, right)
         if order != "key" or not any(side.has_nulls for side in sides):
             return joined
-        by_key = self._made(self._rows_of(other, matched, how, either), self._names)
-        return joined._taken(by_key._in_key_order([left for left, _ in keys.pairs]))
+        by_key = left._made(left._rows_of(right, matched, how, either), left._names)
+        return joined._taken(by_key._in_key_order([name for name, _ in keys.pairs]))
+
+    def _in_common_ranks(self, other: Self, pairs: list[tuple[str, str]]) -> tuple[Self, Self]:
+        """Both tables, with numbers that can be compared in columns of text and the like."""
+        inside = [(self._names[left], other._names[right]) for left, right in pairs]
+        left, right = in_common_ranks((self._relation, other._relation), inside, self._gpus)
+        return self._made(left, self._names), other._made(right, other._names)
 
     def _rows_of(self, other: Self, rows: tuple[Parts, Parts | None], how: How, merged: dict[str, str]) -> Relation:
         """The rows of a join. ``merged``: see ``Beside``."""
@@ -175,7 +218,7 @@ class GpuTable:
         renamed = {f"{table}.{name}": name for name in self._relation.names}
         anew = {name: new for new, name in renamed.items()}
         made = self._made(
-            Renamed(self._relation, renamed), {name: anew[inside] for name, inside in self._names.items()}
+            Overlay(self._relation, renamed), {name: anew[inside] for name, inside in self._names.items()}
         )
         made._like = {anew[name]: arrays for name, arrays in self._like.items() if name in anew}
         return made
@@ -207,12 +250,11 @@ class GpuTable:
     def _type(self, name: str) -> pa.DataType:
         return self._relation.type_of(self._names[name])
 
-    def _in_host_memory(self, name: str) -> pa.Array:
+    def _fetched(self, name: str) -> pa.Array:
         nulls = self._nulls(name)
-        values, *masks = self._gpus.fetch([self._column(name), *([] if nulls is None else [nulls])])
-        if pa.types.is_boolean(self._type(name)):
-            values = values == 1
-        return pa.array(values, mask=masks[0] != 0 if masks else None)
+        numbers, *is_null = self._gpus.fetch([self._column(name), *([] if nulls is None else [nulls])])
+        values = self._relation.ranked_values(self._names[name])
+        return in_host_memory(numbers, is_null[0] if is_null else None, values, self._type(name))
 
     def _in_key_order(self, keys: list[str]) -> Parts:
         """The row numbers in the order of keys of a join, null ones last. Stable."""
@@ -228,34 +270,30 @@ class GpuTable:
     def _side_keys(self, names: list[str]) -> SideKeys:
         return SideKeys(self._gpus, [self._column(name) for name in names], [self._nulls(name) for name in names])
 
-    def _keys_of_either_side(self, other: Self, pairs: list[tuple[str, str]]) -> dict[str, str]:
-        """The inner names of the pairs, if rows of a join can have either side's keys in one column."""
+    def _check_keys(self, other: Self, pairs: list[tuple[str, str]], how: How) -> None:
+        """Raise ``UsageError`` if the GPUs cannot compare the keys, or cannot have both sides' in one column."""
         for left, right in pairs:
             types = self._type(left), other._type(right)
-            if types[0] != types[1]:
+            told = f"keys '{left}' and '{right}' are {types[0]} and {types[1]}"
+            if how in KEEPS_RIGHT and types[0] != types[1]:
+                raise UsageError(f"{told}; right and full joins have keys of one type")
+            if len(pairs) == 1 and are_comparable(*types):
+                continue
+            if not are_packable(*types):
                 raise UsageError(
-                    f"keys '{left}' and '{right}' are {types[0]} and {types[1]}; right and full joins have keys of one "
-                    "type"
+                    f"{told}; several keys, or keys of two types, are integers of 4 or 8 bytes, both signed or both "
+                    "unsigned, times of one type, or text"
                 )
-        if len(self) + len(other) > MOST_ROWS:
+        if how in KEEPS_RIGHT and len(self) + len(other) > MOST_ROWS:
             raise UsageError("the tables of right and full joins on the GPUs have fewer than 2**32 rows together")
-        return {self._names[left]: other._names[right] for left, right in pairs}
 
     def _one_key(
         self, other: Self, pairs: list[tuple[str, str]], sides: tuple[SideKeys, SideKeys]
     ) -> tuple[Parts, Parts]:
         """Both sides' keys as a column each."""
         lefts, rights = (side.keys for side in sides)
-        if len(pairs) == 1 and self._type(pairs[0][0]) == other._type(pairs[0][1]):
+        if len(pairs) == 1 and are_comparable(self._type(pairs[0][0]), other._type(pairs[0][1])):
             return lefts[0], rights[0]
-        for left, right in pairs:
-            types = self._type(left), other._type(right)
-            is_signed = [pa.types.is_signed_integer(kind) for kind in types]
-            if is_signed[0] != is_signed[1] or not all(pa.types.is_integer(k) and k.bit_width >= 32 for k in types):
-                raise UsageError(
-                    f"keys '{left}' and '{right}' are {types[0]} and {types[1]}; several keys, or keys of two types, "
-                    "are integers of 4 or 8 bytes, both signed or both unsigned"
-                )
         packed = self._gpus.pack(lefts, rights)
         if packed is None:
             raise UsageError(f"the {len(pairs)} keys take more than 64 bits together; join by fewer of them")

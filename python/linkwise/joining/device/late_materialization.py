@@ -8,12 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
+
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.sorting.device_columns import GpuColumns, Parts
+from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
 
 _WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many of its rows is wanted
 
@@ -76,11 +78,38 @@ class Piece:
     rows: RowNumbers | None
 
 
+def with_missing(rows: Rows) -> Rows:
+    """Row numbers of the GPUs as those of host memory: -1 for no row, for which all bits of four bytes are set."""
+    no_row = np.uint32(MOST_ROWS)
+    if rows.dtype != np.uint32 or not (rows == no_row).any():
+        return rows
+    return np.where(rows == no_row, -1, rows.astype(np.int64))
+
+
 class Relation(ABC):
     """A table, or rows of other relations; columns are gathered on demand."""
 
     def __init__(self, names: list[str], num_rows: int) -> None:
         self.names, self.num_rows = names, num_rows
+
+    def columns(self, names: list[str], execution: ExecutionOptions) -> list[pa.ChunkedArray]:
+        """Some columns that lie in host memory."""
+        pieces = list(self.pieces(names))
+        found = {name: column for piece in pieces for name, column in zip(piece.names, piece.stored, strict=True)}
+        cut = [(piece, piece.rows) for piece in pieces if piece.rows is not None]
+        RowNumbers.fetch([rows for _, rows in cut])
+        gathered = gather_sides([(piece.stored, with_missing(rows.host)) for piece, rows in cut], execution)
+        for (piece, _), columns in zip(cut, gathered, strict=True):
+            found |= zip(piece.names, columns, strict=True)
+        return [found[name] for name in names]
+
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
+        """The stored columns, with row numbers, from which some columns are gathered: these rows, or all."""
+        raise NotImplementedError
+
+    def table(self, execution: ExecutionOptions) -> pa.Table:
+        """All columns."""
+        return pa.table(self.columns(self.names, execution), self.names)
 
     @abstractmethod
     def type_of(self, name: str) -> pa.DataType:
@@ -94,31 +123,16 @@ class Relation(ABC):
         """For these rows, or all, a byte each: 0 if there is a value, otherwise 255; ``None`` if all have one."""
         return None
 
+    def ranked_values(self, name: str) -> pa.Array | None:
+        """What the numbers of a column are ranks among, if they are ranks."""
+        return None
 
-class HostRelation(Relation):
-    """A relation whose columns lie in host memory, or are gathered there."""
-
-    def columns(self, names: list[str], execution: ExecutionOptions) -> list[pa.ChunkedArray]:
-        """Some columns."""
-        pieces = list(self.pieces(names))
-        found = {name: column for piece in pieces for name, column in zip(piece.names, piece.stored, strict=True)}
-        cut = [(piece, piece.rows) for piece in pieces if piece.rows is not None]
-        RowNumbers.fetch([rows for _, rows in cut])
-        gathered = gather_sides([(piece.stored, rows.host) for piece, rows in cut], execution)
-        for (piece, _), columns in zip(cut, gathered, strict=True):
-            found |= zip(piece.names, columns, strict=True)
-        return [found[name] for name in names]
-
-    @abstractmethod
-    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
-        """The stored columns, with row numbers, from which some columns are gathered: these rows, or all."""
-
-    def table(self, execution: ExecutionOptions) -> pa.Table:
-        """All columns."""
-        return pa.table(self.columns(self.names, execution), self.names)
+    def is_in_host_memory(self, name: str) -> bool:
+        """Whether a column lies in host memory alone."""
+        return False
 
 
-class Stored(HostRelation):
+class Stored(Relation):
     """A table."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -126,12 +140,16 @@ class Stored(HostRelation):
         self._table = table
 
     def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
-        """See ``HostRelation``."""
+        """See ``Relation``."""
         yield Piece(names, [self._table[name] for name in names], rows)
 
     def type_of(self, name: str) -> pa.DataType:
         """See ``Relation``."""
         return self._table[name].type
+
+    def is_in_host_memory(self, name: str) -> bool:
+        """See ``Relation``."""
+        return True
 
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``. A column is not copied to the GPUs as a whole if few of its rows are wanted."""
@@ -206,64 +224,84 @@ class Beside(Relation):
             return gpus.take(gpus.without_nulls(self._sides[number].num_rows), taken)  # of no row, 255
         return nulls
 
+    def ranked_values(self, name: str) -> pa.Array | None:
+        """See ``Relation``."""
+        return self._sides[self._number_of_side(name)].ranked_values(name)
+
+    def is_in_host_memory(self, name: str) -> bool:
+        """See ``Relation``."""
+        return name not in self._merged and self._sides[self._number_of_side(name)].is_in_host_memory(name)
+
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
+        """See ``Relation``."""
+        for number, (side, of_side) in enumerate(zip(self._sides, self._rows, strict=True)):
+            wanted = [name for name in names if self._number_of_side(name) == number]
+            if wanted:
+                yield from side.pieces(wanted, of_side if rows is None else of_side.at(rows))
+
     def _of_either_side(self, gpus: GpuColumns, rows: Parts | None) -> Parts:
         """Row numbers of the left side or, where that is missing, of the right side after all of the left."""
         left, right = (of_side.taken(rows) for of_side in self._rows)
         return gpus.coalesced(left, right, self._sides[0].num_rows)
 
 
-class Joined(Beside, HostRelation):
+class Joined(Beside):
     """The inner join of two relations; right key columns are left out, since they equal the left ones."""
 
     def __init__(
-        self, sides: tuple[HostRelation, HostRelation], rows: tuple[RowNumbers, RowNumbers], right_keys: set[str]
+        self, sides: tuple[Relation, Relation], rows: tuple[RowNumbers, RowNumbers], right_keys: set[str]
     ) -> None:
         super().__init__(sides, rows, right_keys)
-        self._host_sides = sides
+
+
+class Overlay(Relation):
+    """A relation under other names, each with the old one: the base of what shows a relation in another way."""
+
+    def __init__(self, relation: Relation, old_names: Mapping[str, str], num_rows: int | None = None) -> None:
+        super().__init__(list(old_names), relation.num_rows if num_rows is None else num_rows)
+        self._relation, self._old_names = relation, old_names
+
+    def _rows_of(self, rows: Parts | None) -> Parts | None:
+        """The row numbers in the relation."""
+        return rows
+
+    def type_of(self, name: str) -> pa.DataType:
+        """See ``Relation``."""
+        return self._relation.type_of(self._old_names[name])
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        return self._relation.on_gpus(self._old_names[name], gpus, self._rows_of(rows))
+
+    def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        return self._relation.nulls_on_gpus(self._old_names[name], gpus, self._rows_of(rows))
+
+    def ranked_values(self, name: str) -> pa.Array | None:
+        """See ``Relation``."""
+        return self._relation.ranked_values(self._old_names[name])
+
+    def is_in_host_memory(self, name: str) -> bool:
+        """See ``Relation``."""
+        return self._relation.is_in_host_memory(self._old_names[name])
 
     def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
-        """See ``HostRelation``."""
-        for number, (side, of_side) in enumerate(zip(self._host_sides, self._rows, strict=True)):
-            wanted = [name for name in names if self._number_of_side(name) == number]
-            if wanted:
-                yield from side.pieces(wanted, of_side if rows is None else of_side.at(rows))
+        """See ``Relation``."""
+        new = {old: name for name, old in self._old_names.items()}
+        for piece in self._relation.pieces([self._old_names[name] for name in names], rows):
+            yield Piece([new[name] for name in piece.names], piece.stored, piece.rows)
 
 
-class Taken(Relation):
+class Taken(Overlay):
     """Some rows of a relation, in any order."""
 
     def __init__(self, relation: Relation, rows: RowNumbers) -> None:
-        super().__init__(relation.names, len(rows))
-        self._relation, self._rows = relation, rows
+        super().__init__(relation, {name: name for name in relation.names}, len(rows))
+        self._rows = rows
 
-    def type_of(self, name: str) -> pa.DataType:
+    def _rows_of(self, rows: Parts | None) -> Parts:
+        return self._rows.taken(rows)
+
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
         """See ``Relation``."""
-        return self._relation.type_of(name)
-
-    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """See ``Relation``."""
-        return self._relation.on_gpus(name, gpus, self._rows.taken(rows))
-
-    def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """See ``Relation``."""
-        return self._relation.nulls_on_gpus(name, gpus, self._rows.taken(rows))
-
-
-class Renamed(Relation):
-    """A relation under other names: for each new one the old one."""
-
-    def __init__(self, relation: Relation, names: Mapping[str, str]) -> None:
-        super().__init__(list(names), relation.num_rows)
-        self._relation, self._old = relation, names
-
-    def type_of(self, name: str) -> pa.DataType:
-        """See ``Relation``."""
-        return self._relation.type_of(self._old[name])
-
-    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """See ``Relation``."""
-        return self._relation.on_gpus(self._old[name], gpus, rows)
-
-    def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """See ``Relation``."""
-        return self._relation.nulls_on_gpus(self._old[name], gpus, rows)
+        yield from self._relation.pieces(names, self._rows if rows is None else self._rows.at(rows))

@@ -14,7 +14,7 @@ from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import one_array
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.joining.device.device_columns import JoinableColumns
-from linkwise.joining.device.late_materialization import HostRelation, Joined, RowNumbers, Stored
+from linkwise.joining.device.late_materialization import Joined, Relation, RowNumbers, Stored
 from linkwise.joining.host_join import leaves_to_gpus, without_gpus
 from linkwise.joining.matching import matches_of_keys
 from linkwise.runtime.execution import ExecutionOptions
@@ -41,8 +41,8 @@ def _can_be_packed(left: pa.DataType, right: pa.DataType) -> bool:
     return are_alike and all(pa.types.is_integer(kind) and kind.bit_width >= 32 for kind in (left, right))
 
 
-def _relation(side: pa.Table | HostRelation) -> HostRelation:
-    return side if isinstance(side, HostRelation) else Stored(side)
+def _relation(side: pa.Table | Relation) -> Relation:
+    return side if isinstance(side, Relation) else Stored(side)
 
 
 class Joiner:
@@ -56,7 +56,7 @@ class Joiner:
         self._execution, self._gpus = execution, JoinableColumns(execution)
         self.shares = Shares()
 
-    def join(self, left: pa.Table | HostRelation, right: pa.Table | HostRelation, *on: tuple[str, str]) -> Joined:
+    def join(self, left: pa.Table | Relation, right: pa.Table | Relation, *on: tuple[str, str]) -> Joined:
         """The inner join."""
         sides = _relation(left), _relation(right)
         rows = self._rows_on_gpus(sides, on) or self._rows_in_host_memory(sides, on)
@@ -64,7 +64,7 @@ class Joiner:
         self.shares.joins.append((sides[0].num_rows, sides[1].num_rows, joined.num_rows))
         return joined
 
-    def table(self, joined: HostRelation) -> pa.Table:
+    def table(self, joined: Relation) -> pa.Table:
         """All columns of a joined relation."""
         began = time.perf_counter()
         table = joined.table(self._execution)
@@ -72,7 +72,7 @@ class Joiner:
         return table
 
     def _rows_on_gpus(
-        self, sides: tuple[HostRelation, HostRelation], on: Sequence[tuple[str, str]]
+        self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
     ) -> tuple[RowNumbers, RowNumbers] | None:
         """Join on the GPUs; ``None`` if the keys are not integers that they can compare, or they cannot join them."""
         types = [(sides[0].type_of(left), sides[1].type_of(right)) for left, right in on]
@@ -97,7 +97,7 @@ class Joiner:
         self._add(phases, time.perf_counter() - began)
         return RowNumbers(self._gpus, None, left), RowNumbers(self._gpus, None, right)
 
-    def _keys_on_gpus(self, side: HostRelation, names: list[str]) -> list[Parts] | None:
+    def _keys_on_gpus(self, side: Relation, names: list[str]) -> list[Parts] | None:
         """Key columns on the GPUs, all with the same rows on each GPU; ``None`` if that is not possible."""
         began = time.perf_counter()
         keys = self._all_on_gpus(side, names)
@@ -110,7 +110,7 @@ class Joiner:
             self.shares.sort += seconds
         return keys
 
-    def _all_on_gpus(self, side: HostRelation, names: list[str]) -> list[Parts] | None:
+    def _all_on_gpus(self, side: Relation, names: list[str]) -> list[Parts] | None:
         keys: list[Parts] = []
         for name in names:
             key = side.on_gpus(name, self._gpus)
@@ -126,7 +126,7 @@ class Joiner:
         return [self._gpus.bring(cast(pa.Array, whole).to_numpy()) for whole in wholes]
 
     def _rows_in_host_memory(
-        self, sides: tuple[HostRelation, HostRelation], on: Sequence[tuple[str, str]]
+        self, sides: tuple[Relation, Relation], on: Sequence[tuple[str, str]]
     ) -> tuple[RowNumbers, RowNumbers]:
         of_left, of_right = (self._keys(side, [pair[at] for pair in on]) for at, side in enumerate(sides))
         execution = self._execution
@@ -149,7 +149,7 @@ class Joiner:
         self.shares.join += (1 - sorting) * seconds
         self.shares.device += whole
 
-    def _keys(self, side: HostRelation, names: list[str]) -> Any:
+    def _keys(self, side: Relation, names: list[str]) -> Any:
         """A single integer column without nulls as a NumPy array, to be joined in place; otherwise a table."""
         began = time.perf_counter()
         columns = side.columns(names, self._execution)

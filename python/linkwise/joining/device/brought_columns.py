@@ -1,0 +1,164 @@
+"""Columns of Arrow tables that stay in host memory until the GPUs compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from linkwise._arrow import pa, pc
+from linkwise._typing import Array
+from linkwise.columns.decode import decoded
+from linkwise.columns.key_types import array_of_column, column_of_array, is_number
+from linkwise.columns.ranks import in_common, ranked
+from linkwise.columns.take import take
+from linkwise.joining.device.late_materialization import Overlay, Relation, Stored
+from linkwise.sorting.device_columns import GpuColumns, Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Brought:
+    """A column on the GPUs: numbers, or ranks among ``values``; and bytes that tell its nulls if it has some."""
+
+    numbers: Parts
+    nulls: Parts | None
+    values: pa.Array | None = None
+
+
+class ArrowColumns(Stored):
+    """A table in host memory, each column of which is copied to the GPUs when it is first asked for there.
+
+    What is no number is copied as ranks: strings, bytes, decimals.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        super().__init__(table)
+        self._brought: dict[str, Brought] = {}
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
+        """See ``Relation``."""
+        numbers = self.brought(name, gpus).numbers
+        return numbers if rows is None else gpus.take(numbers, rows)
+
+    def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        nulls = self.brought(name, gpus).nulls
+        return nulls if nulls is None or rows is None else gpus.take(nulls, rows)
+
+    def ranked_values(self, name: str) -> pa.Array | None:
+        """See ``Relation``."""
+        return self._brought[name].values if name in self._brought else None
+
+    def brought(self, name: str, gpus: GpuColumns) -> Brought:
+        """The column on the GPUs, copied there if necessary. Raises ``UsageError`` for one that they cannot compare."""
+        if name not in self._brought:
+            self._brought[name] = _bring(self._table[name], gpus)
+        return self._brought[name]
+
+
+class Recoded(Overlay):
+    """A relation with other ranks in some columns."""
+
+    def __init__(self, relation: Relation, columns: Mapping[str, Brought]) -> None:
+        super().__init__(relation, {name: name for name in relation.names})
+        self._columns = columns
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+        """See ``Relation``."""
+        if name not in self._columns:
+            return super().on_gpus(name, gpus, rows)
+        numbers = self._columns[name].numbers
+        return numbers if rows is None else gpus.take(numbers, rows)
+
+    def ranked_values(self, name: str) -> pa.Array | None:
+        """See ``Relation``."""
+        return self._columns[name].values if name in self._columns else super().ranked_values(name)
+
+
+def are_comparable(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether keys of these types are equal if their numbers, or their ranks among both sides' values, are."""
+    kinds = {_plain(left), _plain(right)}
+    text = {pa.string(), pa.large_string(), pa.string_view()}
+    in_bytes = {pa.binary(), pa.large_binary(), pa.binary_view()}
+    return len(kinds) == 1 or kinds <= text or kinds <= in_bytes
+
+
+def are_packable(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether keys of these types can be packed into one with others."""
+    kinds = _plain(left), _plain(right)
+    if not all(map(pa.types.is_integer, kinds)):
+        has_few_bytes = pa.types.is_floating(kinds[0]) or pa.types.is_boolean(kinds[0])
+        return are_comparable(left, right) and not has_few_bytes
+    is_signed = [pa.types.is_signed_integer(kind) for kind in kinds]
+    return is_signed[0] == is_signed[1] and all(kind.bit_width >= 32 for kind in kinds)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return decoded(pa.chunked_array([], kind)).type
+
+
+def in_common_ranks(
+    sides: tuple[Relation, Relation], pairs: Sequence[tuple[str, str]], gpus: GpuColumns
+) -> tuple[Relation, Relation]:
+    """Both sides, with ranks among the values of both in each pair of columns that has ranks."""
+    recoded: tuple[dict[str, Brought], dict[str, Brought]] = {}, {}
+    for pair in pairs:
+        if is_number(_plain(sides[0].type_of(pair[0]))):
+            continue
+        numbers = [cast(Parts, side.on_gpus(name, gpus)) for side, name in zip(sides, pair, strict=True)]
+        values = [cast(pa.Array, side.ranked_values(name)) for side, name in zip(sides, pair, strict=True)]
+        if not values[0].equals(values[1]):
+            in_both, *rank_of = in_common(*values)
+            for columns, name, of_side, ranks in zip(recoded, pair, numbers, rank_of, strict=True):
+                columns[name] = Brought(gpus.take(gpus.bring(ranks), of_side), None, in_both)  # of no rank, none
+    left, right = (Recoded(*of_side) if of_side[1] else of_side[0] for of_side in zip(sides, recoded, strict=True))
+    return left, right
+
+
+def _bring(column: pa.ChunkedArray, gpus: GpuColumns) -> Brought:
+    plain = decoded(column)
+    is_null = plain.is_null().to_numpy() if plain.null_count else None
+    nulls = None if is_null is None else gpus.bring(is_null.view(np.uint8) * np.uint8(255))
+    if not is_number(plain.type):
+        ranks = ranked(plain)
+        return Brought(gpus.bring(ranks.ranks), nulls, ranks.values)
+    if is_null is None:
+        return Brought(gpus.bring(array_of_column(plain)), None)
+    numbers = array_of_column(_without_nulls(plain)).copy()
+    numbers.view(f"i{numbers.itemsize}")[is_null] = -1  # so that a sort takes null rows for equal
+    return Brought(gpus.bring(numbers), nulls)
+
+
+def _without_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same buffers without the validity."""
+    chunks = [
+        pa.Array.from_buffers(chunk.type, len(chunk), [None, *chunk.buffers()[1:]], 0, chunk.offset)
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, type=column.type)
+
+
+def in_host_memory(numbers: Array, is_null: Array | None, values: pa.Array | None, kind: pa.DataType) -> pa.Array:
+    """A column of that type, from what was fetched from the GPUs; ``is_null`` and ``values`` as in ``Brought``."""
+    if values is not None:
+        column = take(values, numbers.astype(np.int64))
+        return column if column.type == kind else _cast(column, kind)
+    plain = decoded(pa.chunked_array([], kind)).type
+    if pa.types.is_boolean(plain):
+        numbers = (numbers == 1).view(np.uint8)
+    column = column_of_array(numbers, plain)
+    if is_null is not None:
+        valid = pa.py_buffer(np.packbits(is_null == 0, bitorder="little"))
+        column = pa.Array.from_buffers(plain, len(column), [valid, *column.buffers()[1:]])
+    return column if plain == kind else _cast(column, kind)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Plain values as a type that encodes or names them."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, column)
+    if pa.types.is_dictionary(kind):
+        return column.dictionary_encode().cast(pa.dictionary(kind.index_type, kind.value_type))
+    return pc.run_end_encode(column, kind.run_end_type) if pa.types.is_run_end_encoded(kind) else column.cast(kind)

@@ -1,0 +1,165 @@
+"""Tables of Arrow on the GPUs: columns of every type, sorted and joined there, against the same in host memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import linkwise
+from columns import KEY_TYPES, column_of, cut
+from linkwise import GpuTable, UsageError
+
+MACHINE = "dgx-a100"
+TYPES = sorted(KEY_TYPES)
+
+
+def machine_of(gpus: int) -> dict[str, Any]:
+    """On a simulated machine, or on as many real GPUs for a negative number."""
+    return {"machine": MACHINE, "gpus": list(range(gpus))} if gpus > 0 else {"gpus": list(range(-gpus))}
+
+
+@st.composite
+def tables(draw: Any, names: list[str], values: list[list[Any]]) -> pa.Table:
+    """Columns c0, c1, … of some types and few values, in chunks; a payload of text, some of it null; row numbers."""
+    rows = draw(st.integers(0, 25))
+    columns = {}
+    for number, (name, few) in enumerate(zip(names, values, strict=True)):
+        drawn = draw(st.lists(st.sampled_from(few), min_size=rows, max_size=rows))
+        where = draw(st.lists(st.integers(0, rows), max_size=2))
+        columns[f"c{number}"] = cut(column_of(KEY_TYPES[name][0], drawn), where)
+    columns["text"] = pa.array([None if row % 5 == 0 else f"row {row}" for row in range(rows)], pa.string())
+    columns["row"] = pa.array(np.arange(rows))
+    return pa.table(columns)
+
+
+def few_values(data: Any, name: str) -> list[Any]:
+    return data.draw(st.lists(st.none() | KEY_TYPES[name][1], min_size=1, max_size=5))
+
+
+def told(table: pa.Table) -> list[str]:
+    """The rows as text, in which NaN is equal to itself."""
+    return [repr(row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+
+
+def check_sort(table: pa.Table, by: list[str], descending: list[bool], nulls: list[Any], gpus: int) -> None:
+    found = GpuTable(table, **machine_of(gpus)).sort(by, descending=descending, nulls=nulls).to_arrow()
+    expected = linkwise.sort(table, by=by, descending=descending, nulls=nulls, strategy="cpu")
+    assert found.schema == expected.schema
+    assert told(found) == told(expected)
+
+
+def check_join(left: pa.Table, right: pa.Table, on: list[str], how: Any, order: Any, gpus: int) -> None:
+    machine = machine_of(gpus)
+    joined = GpuTable(left, **machine).join(GpuTable(right, **machine), on, how=how, order=order)
+    found, expected = joined.to_arrow(), linkwise.join(left, right, on=on, how=how, order=order, strategy="cpu")
+    assert found.schema.equals(expected.schema)
+    if order is None or (order == "key" and how in ("semi", "anti")):
+        assert sorted(told(found)) == sorted(told(expected))
+    else:
+        assert told(found) == told(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_sort(data: Any) -> None:
+    names = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3))
+    table = data.draw(tables(names, [few_values(data, name) for name in names]))
+    by = [f"c{number}" for number in range(len(names))]
+    descending = [data.draw(st.booleans()) for _ in by]
+    ends = [data.draw(st.sampled_from(["first", "last"])) for _ in by]
+    check_sort(table, by, descending, ends, data.draw(st.integers(1, 3)))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_join(how: str, data: Any) -> None:
+    name = data.draw(st.sampled_from(TYPES))
+    few = few_values(data, name)
+    left, right = (data.draw(tables([name], [few])) for _ in range(2))
+    check_join(
+        left, right, ["c0"], how, data.draw(st.sampled_from([None, "left", "key"])), data.draw(st.integers(1, 3))
+    )
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_join_by_several_keys(how: str, data: Any) -> None:
+    """Times, text and integers together."""
+    names = data.draw(st.permutations(["string", "timestamp us", "date32", "int64", "uint32", "decimal128"]))[:2]
+    few = [few_values(data, name)[:3] for name in names]
+    left, right = (data.draw(tables(names, few)) for _ in range(2))
+    try:
+        check_join(left, right, ["c0", "c1"], how, data.draw(st.sampled_from([None, "left"])), 2)
+    except UsageError as error:
+        assert "more than 64 bits together" in str(error)
+
+
+def test_a_chain() -> None:
+    """Text that is a key of one join and the payload of another; columns that are arrays; a table beside arrays."""
+    people = pa.table({"name": ["Ada", None, "Emil", "Bo"], "city": ["Ulm", "Graz", None, "Ulm"], "age": [36, 7, 9, 1]})
+    cities = pa.table({"city": pa.array(["Graz", "Linz", "Ulm"], pa.large_string()), "size": [3.5, None, 1.25]})
+    ages = {"age": [np.array([1, 36]), np.array([7])], "old": [np.array([False, True]), np.array([False])]}
+    where = machine_of(2)
+    joined = GpuTable(people, **where).join(GpuTable(cities, **where), "city", how="left")
+    joined = joined.join(GpuTable(ages, **where), "age").sort(["size", "name"], nulls="first")
+    assert joined.to_arrow().to_pydict() == {
+        "name": ["Ada", "Bo", None], "city": ["Ulm", "Ulm", "Graz"], "age": [36, 1, 7], "size": [1.25, 1.25, 3.5],
+        "old": [True, False, False],
+    }  # fmt: skip
+    sizes = joined["size"]
+    assert [part.mask.numpy().any() for part in sizes] == [False, False]
+    assert np.concatenate([part.values.numpy() for part in sizes]).tolist() == [1.25, 1.25, 3.5]
+    with pytest.raises(UsageError, match=r"column 'name' is string, of which there are no arrays; to_arrow\(\) has it"):
+        joined["name"]
+
+
+def test_a_text_key_of_both_sides_of_a_full_join() -> None:
+    left, right = pa.table({"k": ["b", "d", None]}), pa.table({"k": ["d", "a"], "v": [1, 2]})
+    tables = [GpuTable(table, machine=MACHINE, gpus=[0]) for table in (left, right)]
+    joined = tables[0].join(tables[1], "k", how="full", order="key")
+    assert joined.to_arrow().to_pydict() == {"k": ["a", "b", "d", None], "v": [2, None, 1, None]}
+    again = joined.join(tables[1], "k", suffix="_again").to_arrow()
+    assert sorted(again.to_pydict()["k"]) == ["a", "d"]
+
+
+def test_what_it_cannot_is_said() -> None:
+    table = pa.table({"k": [[1], [2]], "n": [1, 2], "s": ["a", "b"]})
+    with pytest.raises(UsageError, match="of type list<.*> is no key of a table on the GPUs; bool, integers"):
+        GpuTable(table, machine=MACHINE, gpus=[0]).sort("k")
+    with pytest.raises(UsageError, match="keys 'n' and 's' are int64 and string; several keys, or keys of two types"):
+        GpuTable(table, machine=MACHINE, gpus=[0]).join(
+            GpuTable(table, machine=MACHINE, gpus=[0]), left_on="n", right_on="s"
+        )
+    with pytest.raises(UsageError, match="at least one column, and each has another name"):
+        GpuTable(pa.table([[1], [2]], ["a", "a"]), machine=MACHINE)
+    with pytest.raises(UsageError, match="is no table"):
+        GpuTable(np.arange(3), machine=MACHINE)
+
+
+@pytest.mark.gpu
+def test_on_gpus() -> None:
+    random = np.random.default_rng(0)
+    rows = 20_000
+    words = np.array(["a", "bé", "", "a common beginning, and another end", "z"])
+
+    def table(rows: int) -> pa.Table:
+        return pa.table({
+            "s": pa.array(words[random.integers(0, 5, rows)], mask=random.random(rows) < 0.1),
+            "t": pa.array(random.integers(0, 50, rows), pa.timestamp("us")),
+            "f": pa.array(random.integers(0, 900, rows).astype(np.float32), mask=random.random(rows) < 0.1),
+            "text": pa.array([f"row {row}" for row in range(rows)]),
+            "row": np.arange(rows),
+        })  # fmt: skip
+
+    for gpus in range(1, len(GpuTable(pa.table({"a": [1]}))._gpus.gpus) + 1):
+        check_sort(table(rows), ["s", "f"], [False, True], ["first", "last"], -gpus)
+        for how in ("inner", "left", "right", "full", "semi", "anti"):
+            check_join(table(900), table(300), ["s", "t"], how, "left", -gpus)
+            check_join(table(900), table(300), ["f"], how, None, -gpus)
