@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, Self, Unpack, cast
 
 from linkwise._arrow import pa
-from linkwise._core import UsageError
+from linkwise._core import OutOfMemoryError, UsageError
+from linkwise.columns.key_types import is_number
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.containers import hold_table
 from linkwise.joining.device.brought_columns import (
@@ -19,7 +20,7 @@ from linkwise.joining.device.brought_columns import (
     in_host_memory,
 )
 from linkwise.joining.device.device_columns import JoinableColumns
-from linkwise.joining.device.late_materialization import Beside, Overlay, Relation, RowNumbers, Taken
+from linkwise.joining.device.late_materialization import WORTH_BRINGING, Beside, Overlay, Relation, RowNumbers, Taken
 from linkwise.joining.device.matched_rows import KEEPS_LEFT, KEEPS_RIGHT, SideKeys, matched_rows
 from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
@@ -28,6 +29,7 @@ from linkwise.runtime.join_plan import JoinPlan
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
 from linkwise.sorting.device_tables import ArraysOnGpus, given_back, sorted_rows
 
+_MANY_ROWS = 1 << 20  # of numbers in host memory are gathered on the GPUs
 _tables = itertools.count()  # numbers the tables, so that their columns never have one name
 
 
@@ -143,13 +145,19 @@ class GpuTable:
         return {name: self[name] for name in self._names}
 
     def to_arrow(self) -> pa.Table:
-        """A copy of all columns in host memory."""
-        stored = [inside for inside in self._names.values() if self._relation.is_in_host_memory(inside)]
-        gathered = self._relation.columns(stored, self._gpus.execution) if stored else []
-        columns: dict[str, Any] = dict(zip(stored, gathered, strict=True))
-        for name, inside in self._names.items():
-            if inside not in columns:
-                columns[inside] = self._fetched(name)
+        """A copy of all columns in host memory.
+
+        Columns that are there already have their rows gathered there; many rows of numbers, on the GPUs.
+        """
+        names = self._names.values()
+        stored = [inside for inside in names if self._relation.is_in_host_memory(inside)]
+        few = [inside for inside in stored if not self._is_worth_fetching(inside)]
+        try:
+            fetched = self._fetched([inside for inside in names if inside not in few])
+        except OutOfMemoryError:
+            few, fetched = stored, self._fetched([inside for inside in names if inside not in stored])
+        gathered = self._relation.columns(few, self._gpus.execution) if few else []
+        columns = fetched | dict(zip(few, gathered, strict=True))
         return pa.table({name: columns[inside] for name, inside in self._names.items()})
 
     def select(self, names: Sequence[str]) -> Self:
@@ -250,11 +258,25 @@ class GpuTable:
     def _type(self, name: str) -> pa.DataType:
         return self._relation.type_of(self._names[name])
 
-    def _fetched(self, name: str) -> pa.Array:
-        nulls = self._nulls(name)
-        numbers, *is_null = self._gpus.fetch([self._column(name), *([] if nulls is None else [nulls])])
-        values = self._relation.ranked_values(self._names[name])
-        return in_host_memory(numbers, is_null[0] if is_null else None, values, self._type(name))
+    def _is_worth_fetching(self, inside: str) -> bool:
+        """Whether the rows of a column in host memory are better gathered on the GPUs and fetched."""
+        if len(self) < _MANY_ROWS or not is_number(self._relation.type_of(inside)):
+            return False
+        return all(len(self) >= len(piece.stored[0]) // WORTH_BRINGING for piece in self._relation.pieces([inside]))
+
+    def _fetched(self, names: list[str]) -> dict[str, Any]:
+        """Columns, by their inner names, gathered on the GPUs."""
+        numbers = [cast(Parts, self._relation.on_gpus(name, self._gpus)) for name in names]
+        nulls = [self._relation.nulls_on_gpus(name, self._gpus) for name in names]
+        fetched = iter(self._gpus.fetch([*numbers, *(of_column for of_column in nulls if of_column is not None)]))
+        in_order = [next(fetched) for _ in names]
+        return {
+            name: in_host_memory(
+                column, None if of_column is None else next(fetched), self._relation.ranked_values(name),
+                self._relation.type_of(name),
+            )
+            for name, column, of_column in zip(names, in_order, nulls, strict=True)
+        }  # fmt: skip
 
     def _in_key_order(self, keys: list[str]) -> Parts:
         """The row numbers in the order of keys of a join, null ones last. Stable."""

@@ -17,7 +17,7 @@ from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
 
-_WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many of its rows is wanted
+WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many of its rows is wanted
 
 
 class RowNumbers:
@@ -156,7 +156,7 @@ class Stored(Relation):
         column = self._table[name]
         if column.null_count:
             return None
-        if rows is not None and sum(map(len, rows)) < len(column) // _WORTH_BRINGING:
+        if rows is not None and sum(map(len, rows)) < len(column) // WORTH_BRINGING:
             return gpus.take_from_host(column.chunk(0).to_numpy(), rows) if column.num_chunks == 1 else None
         whole = one_array(column)
         if whole is None:
