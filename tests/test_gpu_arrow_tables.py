@@ -129,6 +129,45 @@ def test_a_text_key_of_both_sides_of_a_full_join() -> None:
     assert sorted(again.to_pydict()["k"]) == ["a", "d"]
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("order", [None, "left", "key"])
+def test_join_of_tables_in_host_memory(how: Any, order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``linkwise.join`` of numbers goes through the GPUs as a whole, and has the same rows, order and schema."""
+    monkeypatch.setattr("linkwise.joining.device.resident_join._LEAST_ROWS", 1)
+    monkeypatch.setattr("linkwise.joining.device.gpu_table._MANY_ROWS", 1)
+    random = np.random.default_rng(0)
+
+    def table(rows: int, payload: str) -> pa.Table:
+        drawn = {
+            "k": pa.array(random.integers(0, 40, rows), pa.timestamp("us", "UTC"), mask=random.random(rows) < 0.1),
+            "l": pa.array(random.integers(0, 3, rows, np.uint32)),
+            payload: pa.array(random.random(rows) < 0.5),
+            "row": np.arange(rows),
+        }
+        return pa.table(drawn).replace_schema_metadata({"told by": payload})
+
+    left, right = table(200, "x"), table(90, "y")
+    ways: list[dict[str, Any]] = [{"on": "k"}, {"on": ["k", "l"]}, {"left_on": "k", "right_on": "k"}]
+    for names in ways:
+        with monkeypatch.context() as without_other_ways:
+            without_other_ways.setattr("linkwise.joining.api.TableJoin", None)
+            found = linkwise.join(left, right, how=how, order=order, machine=MACHINE, gpus=[0, 1, 2], **names)
+        expected = linkwise.join(left, right, how=how, order=order, strategy="cpu", **names)
+        assert found.schema.equals(expected.schema, check_metadata=True)
+        if order is None and how not in ("semi", "anti"):
+            assert sorted(told(found)) == sorted(told(expected))
+        else:
+            assert told(found) == told(expected)
+
+
+def test_a_join_that_does_not_fit_takes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linkwise.joining.device.resident_join._LEAST_ROWS", 1)
+    wide = pa.table({"k": np.arange(500) << 55, "l": np.arange(500) << 55, "v": np.arange(500)})
+    for names in (["k"], ["k", "l"]):  # too little memory; keys of more than 64 bits
+        found = linkwise.join(wide, wide, names, machine=MACHINE, memory_limit="64KiB" if len(names) == 1 else None)
+        assert found.num_rows == 500
+
+
 def test_what_it_cannot_is_said() -> None:
     table = pa.table({"k": [[1], [2]], "n": [1, 2], "s": ["a", "b"]})
     with pytest.raises(UsageError, match="of type list<.*> is no key of a table on the GPUs; bool, integers"):

@@ -22,6 +22,7 @@ from linkwise.interop.containers import hold_table, is_frame, labels_named, labe
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.device.gpu_table import GpuTable
+from linkwise.joining.device.resident_join import resident_join
 from linkwise.joining.join_check import check_join
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate, check_order, matches_of_keys, sides_of
 from linkwise.joining.tables import TableJoin, check_how, key_pairs
@@ -109,11 +110,15 @@ def join(
     on, left_on, right_on = named
     keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on, inside)
     left_table, right_table = with_fields(left_table, keys.inside[0]), with_fields(right_table, keys.inside[1])
-    joined = TableJoin(
-        left_table, right_table, keys, options, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
-        presorted=presorted, order=order,
-    )  # fmt: skip
-    result = joined.table()
+    result = None
+    if (nulls_equal, validate, presorted) == (False, "m:m", False):
+        check_order(order)
+        result = resident_join(left_table, right_table, keys, how, order, suffix, options)
+    if result is None:
+        result = TableJoin(
+            left_table, right_table, keys, options, how, suffix=suffix, nulls_equal=nulls_equal, validate=validate,
+            presorted=presorted, order=order,
+        ).table()  # fmt: skip
     if options.verify_all:
         check_join(left_table, right_table, result, keys, how, nulls_equal=nulls_equal)
     return cast(Relation, as_given(give_back(result)))

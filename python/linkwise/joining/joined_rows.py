@@ -47,6 +47,11 @@ class JoinedRows:
         self._keys, self._how, self._execution = keys, how, execution
         self._names = _right_names(left, right, keys, suffix) if how not in ("semi", "anti") else {}
 
+    def schema(self, left: pa.Table, right: pa.Table) -> pa.Schema:
+        """The result's schema: that of the join of no rows."""
+        no_rows = np.empty(0, np.int64)
+        return self.gathered(left.slice(0, 0), right.slice(0, 0), no_rows, no_rows).schema
+
     def gathered(self, left: pa.Table, right: pa.Table, left_rows: Rows | None, right_rows: Rows | None) -> pa.Table:
         """Gather result rows by row numbers of both sides: -1 for a missing row, ``None`` for all rows in order."""
         if self._keys.inside[0]:

@@ -33,6 +33,10 @@ _MANY_ROWS = 1 << 20  # of numbers in host memory are gathered on the GPUs
 _tables = itertools.count()  # numbers the tables, so that their columns never have one name
 
 
+class WideKeysError(UsageError):
+    """Several keys that take more than 64 bits together."""
+
+
 class _Arrays(Relation):
     """Columns that lie on the GPUs: an array for each, and bytes that tell its nulls if it may have some."""
 
@@ -318,5 +322,5 @@ class GpuTable:
             return lefts[0], rights[0]
         packed = self._gpus.pack(lefts, rights)
         if packed is None:
-            raise UsageError(f"the {len(pairs)} keys take more than 64 bits together; join by fewer of them")
+            raise WideKeysError(f"the {len(pairs)} keys take more than 64 bits together; join by fewer of them")
         return packed

@@ -1,0 +1,53 @@
+"""Joins of tables of numbers in host memory that fit on the GPUs: what is compared and what is carried goes there."""
+
+from __future__ import annotations
+
+from linkwise._arrow import pa
+from linkwise._core import OutOfMemoryError
+from linkwise.columns.key_types import is_number
+from linkwise.joining.device.brought_columns import are_packable
+from linkwise.joining.device.device_columns import JoinableColumns
+from linkwise.joining.device.gpu_table import GpuTable, WideKeysError
+from linkwise.joining.joined_rows import JoinedRows, KeyPairs
+from linkwise.joining.matching import How, Order
+from linkwise.runtime.execution import ExecutionOptions
+
+_LEAST_ROWS = 1 << 20  # of both sides; fewer are found and gathered as fast in other ways
+
+
+def resident_join(
+    left: pa.Table, right: pa.Table, keys: KeyPairs, how: How, order: Order, suffix: str, execution: ExecutionOptions
+) -> pa.Table | None:
+    """The join, with its rows gathered on the GPUs and then fetched; ``None`` if that does not apply.
+
+    Null keys match nothing. Rows of semi and anti joins keep the left table's order.
+    """
+    pays = left.num_rows + right.num_rows >= _LEAST_ROWS and execution.plan is None and execution.on_progress is None
+    if not pays or not _are_numbers(left, right, keys):
+        return None
+    if not JoinableColumns(execution).can_join(left.num_rows, right.num_rows):
+        return None
+    schema = JoinedRows(left.schema, right.schema, keys, how, suffix, execution).schema(left, right)
+    where = {name: getattr(execution, name) for name in ("machine", "gpus", "memory_limit", "verify")}
+    lefts, rights = ([pair[side] for pair in keys.pairs] for side in (0, 1))
+    try:
+        tables = GpuTable(left, **where), GpuTable(right, **where)
+        joined = tables[0].join(
+            tables[1], lefts if keys.are_one else None, left_on=None if keys.are_one else lefts,
+            right_on=None if keys.are_one else rights, how=how, suffix=suffix,
+            order="left" if how in ("semi", "anti") else order,
+        )  # fmt: skip
+        return pa.table(joined.to_arrow().columns, schema=schema)
+    except (OutOfMemoryError, WideKeysError):  # other ways take less memory, and wider keys
+        return None
+
+
+def _are_numbers(left: pa.Table, right: pa.Table, keys: KeyPairs) -> bool:
+    """Whether all columns are numbers or times, and the pairs of keys can be compared on the GPUs as they are."""
+    if any(keys.inside) or any(len(set(side.column_names)) < side.num_columns for side in (left, right)):
+        return False
+    if not all(is_number(field.type) for side in (left, right) for field in side.schema):
+        return False
+    types = [(left.schema.field(one).type, right.schema.field(other).type) for one, other in keys.pairs]
+    are_alike = all(one == other for one, other in types)
+    return are_alike and (len(types) == 1 or all(are_packable(one, other) for one, other in types))
