@@ -142,6 +142,10 @@ def test_join_of_tables_in_host_memory(how: Any, order: Any, monkeypatch: pytest
             "k": pa.array(random.integers(0, 40, rows), pa.timestamp("us", "UTC"), mask=random.random(rows) < 0.1),
             "l": pa.array(random.integers(0, 3, rows, np.uint32)),
             payload: pa.array(random.random(rows) < 0.5),
+            f"text of {payload}": pa.array(
+                [None if row % 7 == 0 else str(row) for row in range(rows)]
+            ).dictionary_encode(),
+            "list": pa.array([[row] * (row % 3) for row in range(rows)]),
             "row": np.arange(rows),
         }
         return pa.table(drawn).replace_schema_metadata({"told by": payload})

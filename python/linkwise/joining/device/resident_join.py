@@ -1,4 +1,4 @@
-"""Joins of tables of numbers in host memory that fit on the GPUs: what is compared and what is carried goes there."""
+"""Joins of tables in host memory by numbers, where these fit on the GPUs: numbers that are carried go there as well."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _LEAST_ROWS = 1 << 20  # of both sides; fewer are found and gathered as fast in 
 def resident_join(
     left: pa.Table, right: pa.Table, keys: KeyPairs, how: How, order: Order, suffix: str, execution: ExecutionOptions
 ) -> pa.Table | None:
-    """The join, with its rows gathered on the GPUs and then fetched; ``None`` if that does not apply.
+    """The join, its numbers gathered on the GPUs and then fetched; ``None`` if that does not apply.
 
-    Null keys match nothing. Rows of semi and anti joins keep the left table's order.
+    Columns that are no numbers are gathered as other joins' are. Null keys match nothing. Rows of semi and anti joins
+    keep the left table's order.
     """
     pays = left.num_rows + right.num_rows >= _LEAST_ROWS and execution.plan is None and execution.on_progress is None
-    if not pays or not _are_numbers(left, right, keys):
+    if not pays or not _have_numbers(left, right, keys):
         return None
     if not JoinableColumns(execution).can_join(left.num_rows, right.num_rows):
         return None
@@ -42,12 +43,11 @@ def resident_join(
         return None
 
 
-def _are_numbers(left: pa.Table, right: pa.Table, keys: KeyPairs) -> bool:
-    """Whether all columns are numbers or times, and the pairs of keys can be compared on the GPUs as they are."""
+def _have_numbers(left: pa.Table, right: pa.Table, keys: KeyPairs) -> bool:
+    """Whether the keys are numbers or times, which can be compared on the GPUs as they are."""
     if any(keys.inside) or any(len(set(side.column_names)) < side.num_columns for side in (left, right)):
         return False
-    if not all(is_number(field.type) for side in (left, right) for field in side.schema):
-        return False
     types = [(left.schema.field(one).type, right.schema.field(other).type) for one, other in keys.pairs]
-    are_alike = all(one == other for one, other in types)
-    return are_alike and (len(types) == 1 or all(are_packable(one, other) for one, other in types))
+    if not all(is_number(one) and one == other for one, other in types):
+        return False
+    return len(types) == 1 or all(are_packable(one, other) for one, other in types)

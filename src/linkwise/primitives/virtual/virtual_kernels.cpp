@@ -20,13 +20,13 @@
 #include "linkwise/primitives/kernels.hpp"
 #include "linkwise/primitives/matched_rows.hpp"
 #include "linkwise/primitives/segments.hpp"
+#include "linkwise/primitives/virtual/virtual_gathers.hpp"
 
 namespace linkwise {
 namespace {
 
 template <typename Value>
 constexpr bool has_value = !std::is_same_v<Value, NoValue>;
-constexpr std::uint64_t no_row = ~0ULL;
 
 template <typename Key, typename Value>
 struct TypedRecords {
@@ -41,21 +41,7 @@ struct TypedRecords {
   }
 };
 
-std::uint64_t unsigned_at(int bytes, const void* data, std::uint64_t i) {
-  return bytes == 4 ? static_cast<const std::uint32_t*>(data)[i] : static_cast<const std::uint64_t*>(data)[i];
-}
-
-// Calls body(i, row) for each index; `row` is no_row for an index with all bits set.
-template <typename Body>
-void for_rows(int index_bytes, const void* indices, std::uint64_t count, Body&& body) {
-  const std::uint64_t nobody = index_bytes == 4 ? 0xffffffff : ~0ULL;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const std::uint64_t row = unsigned_at(index_bytes, indices, i);
-    body(i, row == nobody ? no_row : row);
-  }
-}
-
-class VirtualKernels final : public Kernels {
+class VirtualKernels final : public VirtualGathers {
  public:
   void load() const override {}
 
@@ -186,91 +172,6 @@ class VirtualKernels final : public Kernels {
   void sample(void*, KeyType type, bool descending, const void* keys, std::uint64_t count, std::uint64_t samples,
               std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags) const override {
     sample_on_host(type, descending, keys, count, samples, seed, tag_base, codes, tags);
-  }
-
-  void gather(void*, int element_bytes, int index_bytes, const RawPieces& from, const void* indices, void* to,
-              std::uint64_t count) const override {
-    for_rows(index_bytes, indices, count, [&](std::uint64_t i, std::uint64_t row) {
-      const auto width = static_cast<std::size_t>(element_bytes);
-      auto* element = static_cast<std::byte*>(to) + i * width;
-      if (row == no_row) {
-        std::memset(element, 0xff, width);
-        return;
-      }
-      const int p = piece_of(from, row);
-      std::memcpy(element, static_cast<const std::byte*>(from.data[p]) + (row - from.begin[p]) * width, width);
-    });
-  }
-
-  void coalesce_rows(void*, int index_bytes, const void* first, const void* second, std::uint64_t offset, void* to,
-                     std::uint64_t count) const override {
-    with_key(to_key_width(index_bytes), [&](auto tag) {
-      using Index = typename decltype(tag)::type;
-      for (std::uint64_t i = 0; i < count; ++i)
-        static_cast<Index*>(to)[i] =
-            coalesced(static_cast<const Index*>(first)[i], static_cast<const Index*>(second)[i], offset);
-    });
-  }
-
-  void pack_rows(void*, const RawFields& from, int record_bytes, void* records, std::uint64_t rows) const override {
-    with_record_bytes(record_bytes, [&](auto row) {
-      using Row = decltype(row);
-      for (std::uint64_t i = 0; i < rows; ++i) {
-        Row packed;
-        for (int f = 0; f < from.count; ++f) packed.set(from, f, i);
-        static_cast<Row*>(records)[i] = packed;
-      }
-    });
-  }
-
-  void gather_packed(void*, int index_bytes, const RawPieces& from, int record_bytes, const void* indices,
-                     const RawFields& to, std::uint64_t count) const override {
-    with_record_bytes(record_bytes, [&](auto row) {
-      using Row = decltype(row);
-      with_bits(index_bytes, [&](auto tag) {
-        using Index = typename decltype(tag)::type;
-        Row nobody;
-        std::ranges::fill(nobody.word, ~std::uint64_t{0});
-        for (std::uint64_t i = 0; i < count; ++i) {
-          const Index index = static_cast<const Index*>(indices)[i];
-          const Row found = index == static_cast<Index>(~Index{0}) ? nobody : element_of<Row>(from, index);
-          for (int f = 0; f < to.count; ++f) found.get(to, f, i);
-        }
-      });
-    });
-  }
-
-  void gather_bits(void*, int index_bytes, const std::uint32_t* bits, const void* indices, std::uint32_t* to,
-                   std::uint64_t count) const override {
-    std::fill_n(to, (count + 31) / 32, 0);
-    for_rows(index_bytes, indices, count, [&](std::uint64_t i, std::uint64_t row) {
-      const bool is_set = row != no_row && (bits == nullptr || (bits[row / 32] >> (row % 32) & 1) != 0);
-      to[i / 32] |= static_cast<std::uint32_t>(is_set) << (i % 32);
-    });
-  }
-
-  void shift_offsets(void*, int from_bytes, const void* from, int to_bytes, void* to, std::uint64_t count,
-                     std::uint64_t delta) const override {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint64_t shifted = unsigned_at(from_bytes, from, i) + delta;
-      if (to_bytes == 4) static_cast<std::uint32_t*>(to)[i] = static_cast<std::uint32_t>(shifted);
-      else static_cast<std::uint64_t*>(to)[i] = shifted;
-    }
-  }
-
-  void gather_lengths(void*, int index_bytes, const RawStrings& from, const void* indices, std::uint64_t* lengths,
-                      std::uint64_t count) const override {
-    for_rows(index_bytes, indices, count,
-             [&](std::uint64_t i, std::uint64_t row) { lengths[i] = row == no_row ? 0 : string_of(from, row).length; });
-  }
-
-  void gather_strings(void*, int index_bytes, const RawStrings& from, const void* indices, const std::uint64_t* sums,
-                      void* to, std::uint64_t count) const override {
-    for_rows(index_bytes, indices, count, [&](std::uint64_t i, std::uint64_t row) {
-      if (row == no_row) return;
-      const RawString string = string_of(from, row);
-      std::copy_n(string.data, string.length, static_cast<std::uint8_t*>(to) + (sums[i] - sums[0]));
-    });
   }
 
   void histogram(void*, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits, const Prefixes& prefixes,
