@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import linkwise
 from columns import KEY_TYPES, column_of, cut
 from linkwise import GpuTable, UsageError
+from linkwise.columns.key_types import is_number
 
 MACHINE = "dgx-a100"
 TYPES = sorted(KEY_TYPES)
@@ -162,6 +163,32 @@ def test_join_of_tables_in_host_memory(how: Any, order: Any, monkeypatch: pytest
             assert sorted(told(found)) == sorted(told(expected))
         else:
             assert told(found) == told(expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_sort_of_tables_in_host_memory(data: Any) -> None:
+    """``linkwise.sort`` by numbers goes through the GPUs as a whole, and takes other columns along."""
+    names = data.draw(st.lists(st.sampled_from([name for name in TYPES if is_number(KEY_TYPES[name][0])]), min_size=1))
+    table = data.draw(tables(names, [few_values(data, name) for name in names]))
+    by = [f"c{number}" for number in range(len(names))][: data.draw(st.integers(1, 3))]
+    how: dict[str, Any] = {"by": by, "descending": [data.draw(st.booleans()) for _ in by]}
+    how["nulls"] = [data.draw(st.sampled_from(["first", "last"])) for _ in by]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("linkwise.sorting.resident_sort._LEAST_ROWS", 0)
+        patch.setattr("linkwise.sorting.api.sort_table", None)
+        found = linkwise.sort(table, machine=MACHINE, gpus=list(range(data.draw(st.integers(1, 3)))), **how)
+    expected = linkwise.sort(table, strategy="cpu", **how)
+    assert found.schema == expected.schema
+    assert told(found) == told(expected)
+
+
+def test_a_sort_that_does_not_fit_takes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linkwise.sorting.resident_sort._LEAST_ROWS", 1)
+    rows = 200_000
+    table = pa.table({"k": np.arange(rows)[::-1], "v": np.arange(rows)})
+    found = linkwise.sort(table, by="k", machine=MACHINE, gpus=[0], memory_limit="2MiB")
+    assert (found["v"].to_numpy() == np.arange(rows)[::-1]).all()
 
 
 def test_a_join_that_does_not_fit_takes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:

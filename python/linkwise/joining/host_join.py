@@ -23,7 +23,7 @@ from linkwise.runtime.session import open_session, run_interruptibly
 
 Answer = TypeVar("Answer")
 ROW_BYTES = 8
-_KEY_BYTES = 8  # of the key words that are joined
+KEY_BYTES = 8  # of the key words that are joined
 _NO_ROW = (1 << 32) - 1
 
 _WORTH_THE_GPUS = 1 << 15
@@ -59,7 +59,7 @@ def check_can_be_pinned(execution: ExecutionOptions, why: str) -> None:
 
 def leaves_to_gpus(execution: ExecutionOptions, left_rows: int, right_rows: int) -> bool:
     """Whether a join of this size runs on GPUs: small ones only if the options ask for GPUs."""
-    if not left_rows or not right_rows or join_is_left_to_cores(execution, (left_rows + right_rows) * _KEY_BYTES):
+    if not left_rows or not right_rows or join_is_left_to_cores(execution, (left_rows + right_rows) * KEY_BYTES):
         return False
     if not joins_on_gpus(execution):
         return False

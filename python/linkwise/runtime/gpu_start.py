@@ -35,6 +35,12 @@ def is_left_to_cores(execution: ExecutionOptions, sorted_bytes: int) -> bool:
     return True
 
 
+def cores_finish_first(execution: ExecutionOptions, sorted_bytes: int) -> bool:
+    """The same for a caller that would leave it to others, which ask again."""
+    is_open = execution.says_nothing and not gpus_have_started()
+    return is_open and _taken_by_cores + _seconds_of_cores(sorted_bytes) <= _START_SECONDS
+
+
 def _seconds_of_cores(sorted_bytes: int) -> float:
     return sorted_bytes / min(_CORE_BYTES * len(os.sched_getaffinity(0)), _HOST_BYTES)
 
@@ -47,9 +53,14 @@ def start_beside(execution: ExecutionOptions, sorted_bytes: int) -> None:
     of_this_machine = execution.machine in ("auto", "local") and execution.strategy != "cpu"
     if not of_this_machine or gpus_have_started():
         return
-    if execution.says_nothing and _taken_by_cores + _seconds_of_cores(sorted_bytes) <= _START_SECONDS:
+    if cores_finish_first(execution, sorted_bytes):
         return
     threading.Thread(target=local_machine, name="linkwise GPU start", daemon=True).start()
+
+
+def cores_join_first(execution: ExecutionOptions, key_bytes: int) -> bool:
+    """``cores_finish_first`` for a join of two sides whose keys take this many bytes."""
+    return cores_finish_first(execution, _JOIN * key_bytes)
 
 
 def join_is_left_to_cores(execution: ExecutionOptions, key_bytes: int) -> bool:

@@ -10,10 +10,11 @@ from typing import Any, TypeVar, Unpack, cast
 import numpy as np
 import numpy.typing as npt
 
+from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
-from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, one_direction
+from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, SortKey, one_direction
 from linkwise.interop.containers import hold
 from linkwise.interop.device_arrays import list_of_arrays, single_array
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, nothing_is_said, takes_execution
@@ -24,6 +25,7 @@ from linkwise.sorting.device_sort import GpuSort
 from linkwise.sorting.device_tables import sort_columns
 from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
+from linkwise.sorting.resident_sort import resident_sort
 from linkwise.sorting.tables import order_of_table, sort_table
 
 Values = TypeVar("Values")
@@ -68,12 +70,22 @@ def sort_values(
         if options.verify_all and selection.is_everything:
             check_rows_in_order(held.contents, keys, rows)
         return held.take(rows.astype(np.int64, copy=False)), report
-    table, report = sort_table(held.contents, keys, options, selection)
+    table, of_table = _sort_table(held.contents, keys, options, selection, with_report=with_report)
     if options.verify and selection.is_everything:
         check_same_rows(RowChecksum(held.contents), RowChecksum(table))
     if options.verify_all:
         check_in_order(table, keys)
-    return held.give_back(table), report
+    return held.give_back(table), of_table
+
+
+def _sort_table(
+    table: pa.Table, keys: list[SortKey], options: ExecutionOptions, selection: Selection, *, with_report: bool
+) -> tuple[pa.Table, SortReport | None]:
+    if not with_report and selection.is_everything:
+        in_order = resident_sort(table, keys, options)
+        if in_order is not None:
+            return in_order, None
+    return sort_table(table, keys, options, selection)
 
 
 def _sort_on_gpus(

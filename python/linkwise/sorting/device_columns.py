@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import RLock
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -19,6 +20,17 @@ Parts = list[_core.DeviceArray]
 
 MOST_ROWS = (1 << 32) - 1
 """That 4-byte row numbers can address."""
+
+_ROWS_OF_GPU = 1 << 22  # fewer do not pay for another GPU
+
+
+def for_rows(execution: ExecutionOptions, rows: int) -> ExecutionOptions:
+    """The options with as many of the GPUs as so many rows need, if these are left open."""
+    if execution.gpus != "auto":
+        return execution
+    with open_session(execution.machine) as runtime:
+        gpus = gpus_of(runtime.machine, "auto")
+    return replace(execution, gpus=gpus[: max(1, min(len(gpus), rows // _ROWS_OF_GPU))])
 
 
 class _Simulated:
@@ -67,6 +79,12 @@ class GpuColumns:
                     self._described.runtime = runtime
                 runtime.set_memory_limit(memory_limit_of(self.execution, runtime.machine))
                 yield runtime, gpus_of(runtime.machine, self.execution.gpus)
+
+    @property
+    def can_gather(self) -> bool:
+        """Whether the GPUs can read each other's memory."""
+        with self.session() as (runtime, gpus):
+            return len(gpus) == 1 or runtime.peers_can_read(gpus)
 
     def bring(self, column: Array) -> Parts:
         """Copy a column from host memory to the GPUs, an equal share to each."""

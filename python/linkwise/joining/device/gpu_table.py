@@ -17,7 +17,6 @@ from linkwise.joining.device.brought_columns import (
     are_comparable,
     are_packable,
     in_common_ranks,
-    in_host_memory,
 )
 from linkwise.joining.device.device_columns import JoinableColumns
 from linkwise.joining.device.late_materialization import WORTH_BRINGING, Beside, Overlay, Relation, RowNumbers, Taken
@@ -26,6 +25,7 @@ from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
+from linkwise.sorting.brought import in_host_memory
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
 from linkwise.sorting.device_tables import ArraysOnGpus, given_back, sorted_rows
 

@@ -8,9 +8,12 @@ from linkwise.columns.key_types import is_number
 from linkwise.joining.device.brought_columns import are_packable
 from linkwise.joining.device.device_columns import JoinableColumns
 from linkwise.joining.device.gpu_table import GpuTable, WideKeysError
+from linkwise.joining.host_join import KEY_BYTES, leaves_to_gpus
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.matching import How, Order
 from linkwise.runtime.execution import ExecutionOptions
+from linkwise.runtime.gpu_start import cores_join_first
+from linkwise.sorting.device_columns import for_rows
 
 _LEAST_ROWS = 1 << 20  # of both sides; fewer are found and gathered as fast in other ways
 
@@ -26,6 +29,10 @@ def resident_join(
     pays = left.num_rows + right.num_rows >= _LEAST_ROWS and execution.plan is None and execution.on_progress is None
     if not pays or not _have_numbers(left, right, keys):
         return None
+    rows = left.num_rows + right.num_rows
+    if cores_join_first(execution, KEY_BYTES * rows) or not leaves_to_gpus(execution, left.num_rows, right.num_rows):
+        return None
+    execution = for_rows(execution, rows)
     if not JoinableColumns(execution).can_join(left.num_rows, right.num_rows):
         return None
     schema = JoinedRows(left.schema, right.schema, keys, how, suffix, execution).schema(left, right)

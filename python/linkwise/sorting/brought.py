@@ -1,0 +1,72 @@
+"""Columns of Arrow tables as numbers on the GPUs, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from linkwise._arrow import pa, pc
+from linkwise._typing import Array
+from linkwise.columns.decode import decoded
+from linkwise.columns.key_types import array_of_column, column_of_array, is_number
+from linkwise.columns.ranks import ranked
+from linkwise.columns.take import take
+from linkwise.sorting.device_columns import GpuColumns, Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Brought:
+    """A column on the GPUs: numbers, or ranks among ``values``; and bytes that tell its nulls if it has some."""
+
+    numbers: Parts
+    nulls: Parts | None
+    values: pa.Array | None = None
+
+
+def bring(column: pa.ChunkedArray, gpus: GpuColumns) -> Brought:
+    """Copy a column to the GPUs. Raises ``UsageError`` for one that they cannot compare."""
+    plain = decoded(column)
+    is_null = plain.is_null().to_numpy() if plain.null_count else None
+    nulls = None if is_null is None else gpus.bring(is_null.view(np.uint8) * np.uint8(255))
+    if not is_number(plain.type):
+        ranks = ranked(plain)
+        return Brought(gpus.bring(ranks.ranks), nulls, ranks.values)
+    if is_null is None:
+        return Brought(gpus.bring(array_of_column(plain)), None)
+    numbers = array_of_column(_without_nulls(plain)).copy()
+    numbers.view(f"i{numbers.itemsize}")[is_null] = -1  # so that a sort takes null rows for equal
+    return Brought(gpus.bring(numbers), nulls)
+
+
+def _without_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same buffers without the validity."""
+    chunks = [
+        pa.Array.from_buffers(chunk.type, len(chunk), [None, *chunk.buffers()[1:]], 0, chunk.offset)
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, type=column.type)
+
+
+def in_host_memory(numbers: Array, is_null: Array | None, values: pa.Array | None, kind: pa.DataType) -> pa.Array:
+    """A column of that type, from what was fetched from the GPUs; ``is_null`` and ``values`` as in ``Brought``."""
+    if values is not None:
+        column = take(values, numbers.astype(np.int64))
+        return column if column.type == kind else _cast(column, kind)
+    plain = decoded(pa.chunked_array([], kind)).type
+    if pa.types.is_boolean(plain):
+        numbers = (numbers == 1).view(np.uint8)
+    column = column_of_array(numbers, plain)
+    if is_null is not None:
+        valid = pa.py_buffer(np.packbits(is_null == 0, bitorder="little"))
+        column = pa.Array.from_buffers(plain, len(column), [valid, *column.buffers()[1:]])
+    return column if plain == kind else _cast(column, kind)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Plain values as a type that encodes or names them."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, column)
+    if pa.types.is_dictionary(kind):
+        return column.dictionary_encode().cast(pa.dictionary(kind.index_type, kind.value_type))
+    return pc.run_end_encode(column, kind.run_end_type) if pa.types.is_run_end_encoded(kind) else column.cast(kind)
