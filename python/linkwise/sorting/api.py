@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, cast
 
@@ -25,7 +26,7 @@ from linkwise.sorting.device_sort import GpuSort
 from linkwise.sorting.device_tables import sort_columns
 from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
-from linkwise.sorting.resident_sort import resident_sort
+from linkwise.sorting.resident_sort import may_be_resident, resident_sort
 from linkwise.sorting.tables import order_of_table, sort_table
 
 Values = TypeVar("Values")
@@ -71,8 +72,6 @@ def sort_values(
             check_rows_in_order(held.contents, keys, rows)
         return held.take(rows.astype(np.int64, copy=False)), report
     table, of_table = _sort_table(held.contents, keys, options, selection, with_report=with_report)
-    if options.verify and selection.is_everything:
-        check_same_rows(RowChecksum(held.contents), RowChecksum(table))
     if options.verify_all:
         check_in_order(table, keys)
     return held.give_back(table), of_table
@@ -81,11 +80,20 @@ def sort_values(
 def _sort_table(
     table: pa.Table, keys: list[SortKey], options: ExecutionOptions, selection: Selection, *, with_report: bool
 ) -> tuple[pa.Table, SortReport | None]:
-    if not with_report and selection.is_everything:
-        in_order = resident_sort(table, keys, options)
-        if in_order is not None:
-            return in_order, None
-    return sort_table(table, keys, options, selection)
+    """The table in order, whose rows are those that came in."""
+    is_checked = options.verify and selection.is_everything
+    if not with_report and selection.is_everything and may_be_resident(table, keys, options):
+        with ThreadPoolExecutor(1) as beside:  # the cores have little else to do
+            before = beside.submit(RowChecksum, table) if is_checked else None
+            in_order = resident_sort(table, keys, options)
+            if in_order is not None:
+                if before is not None:
+                    check_same_rows(before.result(), RowChecksum(in_order))
+                return in_order, None
+    in_order, report = sort_table(table, keys, options, selection)
+    if is_checked:
+        check_same_rows(RowChecksum(table), RowChecksum(in_order))
+    return in_order, report
 
 
 def _sort_on_gpus(

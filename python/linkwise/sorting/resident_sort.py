@@ -19,22 +19,8 @@ from linkwise.sorting.device_tables import sorted_rows
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast in other ways
 
 
-def resident_sort(table: pa.Table, keys: Sequence[SortKey], execution: ExecutionOptions) -> pa.Table | None:
-    """The rows in order, the numbers gathered on the GPUs and then fetched; ``None`` if that does not apply.
-
-    Columns that are no numbers are gathered as those of other sorts are.
-    """
-    if not _applies(table, keys, execution):
-        return None
-    execution = for_rows(execution, table.num_rows)
-    gpus = GpuColumns(execution)
-    try:
-        return _sorted(table, keys, gpus) if gpus.can_gather else None
-    except OutOfMemoryError:  # other ways take less memory
-        return None
-
-
-def _applies(table: pa.Table, keys: Sequence[SortKey], execution: ExecutionOptions) -> bool:
+def may_be_resident(table: pa.Table, keys: Sequence[SortKey], execution: ExecutionOptions) -> bool:
+    """Whether the keys are numbers, the options leave the sort to GPUs, and it is long enough for them."""
     names = table.column_names
     if not _LEAST_ROWS <= table.num_rows <= MOST_ROWS or len(set(names)) < len(names):
         return False
@@ -44,6 +30,19 @@ def _applies(table: pa.Table, keys: Sequence[SortKey], execution: ExecutionOptio
     if not is_open or execution.on_cores or cores_finish_first(execution, table.nbytes):
         return False
     return execution.machine not in ("auto", "local") or not _core.cuda_unavailable_reason()
+
+
+def resident_sort(table: pa.Table, keys: Sequence[SortKey], execution: ExecutionOptions) -> pa.Table | None:
+    """The rows in order, the numbers gathered on the GPUs and then fetched; ``None`` if that takes too much memory.
+
+    Columns that are no numbers are gathered as those of other sorts are.
+    """
+    execution = for_rows(execution, table.num_rows)
+    gpus = GpuColumns(execution)
+    try:
+        return _sorted(table, keys, gpus) if gpus.can_gather else None
+    except OutOfMemoryError:  # other ways take less memory
+        return None
 
 
 def _sorted(table: pa.Table, keys: Sequence[SortKey], gpus: GpuColumns) -> pa.Table:
