@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import linkwise
@@ -155,3 +157,13 @@ def test_without_nvlink_peers_go_through_the_host(name: str) -> None:
                 assert _core.NodeKind.memory in crossed
     with_links = linkwise.plan_sort(10**8, machine=name, strategy="p2p_merge").best.seconds
     assert linkwise.plan_sort(10**8, machine=machine, strategy="p2p_merge").best.seconds >= 0.99 * with_links
+
+
+def test_gathers_take_as_long_as_the_cores_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns, rows = [[pa.array(np.zeros(100_000))]], np.zeros(1 << 24, np.uint32)
+
+    def on_cores(cores: int) -> float:
+        monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+        return float(_core.price_of_gather(nominal([seat(0, "a", [])]), [0], 0, columns, rows)[1])
+
+    assert on_cores(16) == pytest.approx(8 * on_cores(128), rel=0.02)

@@ -6,6 +6,7 @@ Links get the rates usual for their kind: measured machines reach 85 to 90 % of 
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ _PCIE_EFFICIENCY, _NVLINK_EFFICIENCY = 0.87, 0.88
 _PCIE_BOTH_WAYS = 1.75  # times one way
 _DRAM_GB_PER_S = 200
 _SOCKETS_GB_PER_S = 60
+_GATHER_US = 50
+_GATHER_PS_OF_CORE = 21_000, 600
+"""Of one core, per row and per byte, as measured with 16, 32 and 128 of them."""
 
 
 def pcie_gb_per_s(generation: int, width: int) -> float:
@@ -35,6 +39,13 @@ def like_description(compute_capability: int) -> dict[str, Any]:
     text = (Path(__file__).parent / "described" / f"{name}.json").read_text(encoding="utf-8")
     described: dict[str, Any] = json.loads(text)
     return described
+
+
+def _host_like(like: dict[str, Any]) -> dict[str, Any]:
+    """The host of a similar machine, with as many cores as there are here: gathers take their time in proportion."""
+    cores = len(os.sched_getaffinity(0))
+    gather = [_GATHER_US, *(round(ps / cores, 2) for ps in _GATHER_PS_OF_CORE)]
+    return {**like, "name": f"{cores} cores", "rates": {**like["rates"], "gather": gather}}
 
 
 def pcie_link(between: list[list[str]], gb_per_s: float) -> dict[str, Any]:
@@ -120,6 +131,7 @@ def nominal_description(gpus: list[_core.CudaGpu], seats: list[_core.GpuSeat]) -
         description=f"{len(gpus)} × {gpus[0].name}, nominal",
         source="as NVML and the kernel tell it; nothing is measured",
         gpu={"name": gpus[0].name},
+        host=_host_like(like_description(capability)["host"]),
     )
 
 
