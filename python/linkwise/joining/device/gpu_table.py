@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self, Unpack, cast
 
@@ -31,6 +31,12 @@ from linkwise.sorting.device_tables import ArraysOnGpus, given_back, sorted_rows
 
 _MANY_ROWS = 1 << 20  # of numbers in host memory are gathered on the GPUs
 _tables = itertools.count()  # numbers the tables, so that their columns never have one name
+
+
+def _inner_names(names: Iterable[str]) -> dict[str, str]:
+    """Names of a table's columns that no other table has."""
+    table = next(_tables)
+    return {name: f"{table}.{name}" for name in names}
 
 
 class WideKeysError(UsageError):
@@ -90,29 +96,32 @@ class GpuTable:
     @takes_execution(JoinExecution)
     def __init__(self, columns: Any, **execution: Unpack[JoinExecution]) -> None:
         options = ExecutionOptions.of(execution, JoinPlan)
-        table = next(_tables)
-        if not isinstance(columns, Mapping):
-            held, _ = hold_table(columns)
-            self._gpus = JoinableColumns(options, shared=True)
-            self._gpus = JoinableColumns(replace(options, gpus=tuple(self._gpus.found)), shared=True)
-            self._is_list, self._like = len(self._gpus.gpus) > 1, {}
-            self._names = {name: f"{table}.{name}" for name in held.column_names}
-            if len(self._names) < held.num_columns or not self._names:
-                raise UsageError("a table has at least one column, and each has another name")
-            if held.num_rows > MOST_ROWS:
-                raise UsageError("a table on the GPUs has fewer than 2**32 rows; sort or join it in host memory")
-            self._relation: Relation = ArrowColumns(held.rename_columns(list(self._names.values())))
-            return
+        self._like: dict[str, list[Any]] = {}  # by inner name, the arrays that a column of a result is to be like
+        self._relation = (
+            self._of_arrays(columns, options) if isinstance(columns, Mapping) else self._of_table(columns, options)
+        )
+
+    def _of_arrays(self, columns: Mapping[str, Any], options: ExecutionOptions) -> Relation:
         arrays = ArraysOnGpus(columns, options)
-        self._gpus = JoinableColumns(arrays.execution, shared=True)
-        self._is_list = arrays.is_list
-        self._names = {name: f"{table}.{name}" for name in arrays.arrays}
+        self._gpus, self._is_list = JoinableColumns(arrays.execution, shared=True), arrays.is_list
+        self._names = _inner_names(arrays.arrays)
         self._like = {self._names[name]: originals for name, originals in arrays.arrays.items()}
         lent, nulls = (
             {self._names[name]: parts for name, parts in lent.items()} for lent in arrays.lent_to(self._gpus)
         )
         types = {self._names[name]: pa.from_numpy_dtype(arrays.dtype(name)) for name in arrays.arrays}
-        self._relation = _Arrays(lent, nulls, types)
+        return _Arrays(lent, nulls, types)
+
+    def _of_table(self, columns: Any, options: ExecutionOptions) -> Relation:
+        table, _ = hold_table(columns)
+        if not table.num_columns or len(set(table.column_names)) < table.num_columns:
+            raise UsageError("a table has at least one column, and each has another name")
+        if table.num_rows > MOST_ROWS:
+            raise UsageError("a table on the GPUs has fewer than 2**32 rows; sort or join it in host memory")
+        gpus = tuple(JoinableColumns(options, shared=True).found)
+        self._gpus, self._is_list = JoinableColumns(replace(options, gpus=gpus), shared=True), len(gpus) > 1
+        self._names = _inner_names(table.column_names)
+        return ArrowColumns(table.rename_columns(list(self._names.values())))
 
     def _made(self, relation: Relation, names: dict[str, str], *others: Self) -> Self:
         made = object.__new__(type(self))
@@ -215,23 +224,19 @@ class GpuTable:
 
     def _rows_of(self, other: Self, rows: tuple[Parts, Parts | None], how: How, merged: dict[str, str]) -> Relation:
         """The rows of a join. ``merged``: see ``Beside``."""
-        left, right = (None if of_side is None else RowNumbers(self._gpus, None, of_side) for of_side in rows)
-        assert left is not None
-        if right is None:
-            return Taken(self._relation, left)
-        missing = how in KEEPS_RIGHT, how in KEEPS_LEFT
-        return Beside((self._relation, other._relation), (left, right), missing=missing, merged=merged)
+        if rows[1] is None:
+            return Taken(self._relation, RowNumbers(self._gpus, None, rows[0]))
+        left = RowNumbers(self._gpus, None, rows[0], may_miss=how in KEEPS_RIGHT)
+        right = RowNumbers(self._gpus, None, rows[1], may_miss=how in KEEPS_LEFT)
+        return Beside((self._relation, other._relation), (left, right), merged=merged)
 
     def _apart_from(self, other: Self) -> Self:
         """This table with other inner names than another's, with some of which it may share its columns."""
         if set(self._relation.names).isdisjoint(other._relation.names):
             return self
-        table = next(_tables)
-        renamed = {f"{table}.{name}": name for name in self._relation.names}
-        anew = {name: new for new, name in renamed.items()}
-        made = self._made(
-            Overlay(self._relation, renamed), {name: anew[inside] for name, inside in self._names.items()}
-        )
+        anew = _inner_names(self._relation.names)
+        renamed = Overlay(self._relation, {new: name for name, new in anew.items()})
+        made = self._made(renamed, {name: anew[inside] for name, inside in self._names.items()})
         made._like = {anew[name]: arrays for name, arrays in self._like.items() if name in anew}
         return made
 

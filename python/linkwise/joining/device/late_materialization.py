@@ -23,8 +23,12 @@ WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many
 class RowNumbers:
     """Row numbers of a relation, in host memory, or on the GPUs and fetched from there on demand."""
 
-    def __init__(self, gpus: GpuColumns, host: Rows | None, on_gpus: Parts | None = None) -> None:
+    def __init__(
+        self, gpus: GpuColumns, host: Rows | None, on_gpus: Parts | None = None, *, may_miss: bool = False
+    ) -> None:
         self._gpus, self._host, self.on_gpus = gpus, host, on_gpus
+        self.may_miss = may_miss
+        """Whether some may stand for no row: -1 in host memory; on the GPUs, all bits are set."""
         self._last: tuple[Parts, Parts] | None = None  # positions, and the numbers there
 
     @property
@@ -42,14 +46,16 @@ class RowNumbers:
         if missing:
             found = missing[0]._gpus.fetch([cast(Parts, rows.on_gpus) for rows in missing])
             for rows, host in zip(missing, found, strict=True):
-                rows._host = host
+                rows._host = _with_missing(host) if rows.may_miss else host
 
     def at(self, places: RowNumbers) -> RowNumbers:
         """The numbers at these positions, gathered on the GPUs if either of the two is there."""
+        may_miss = self.may_miss or places.may_miss
         if self.on_gpus is not None or places.on_gpus is not None:
             with suppress(OutOfMemoryError):
-                return RowNumbers(self._gpus, None, self._gpus.take(self.brought(), places.brought()))
-        return RowNumbers(self._gpus, rows_of_rows(self.host, places.host))
+                taken = self._gpus.take(self.brought(), places.brought())
+                return RowNumbers(self._gpus, None, taken, may_miss=may_miss)
+        return RowNumbers(self._gpus, rows_of_rows(self.host, places.host), may_miss=may_miss)
 
     def brought(self) -> Parts:
         """The numbers on the GPUs, copied there if necessary. Raises ``OutOfMemoryError``."""
@@ -69,6 +75,12 @@ class RowNumbers:
         return len(self._host) if self._host is not None else sum(map(len, self.on_gpus or []))
 
 
+def _with_missing(rows: Rows) -> Rows:
+    """Row numbers of four bytes from the GPUs as those of host memory."""
+    no_row = np.uint32(MOST_ROWS)
+    return np.where(rows == no_row, -1, rows.astype(np.int64))
+
+
 @dataclass
 class Piece:
     """Columns of a table, and which of its rows are wanted; ``None`` for all."""
@@ -76,14 +88,6 @@ class Piece:
     names: list[str]
     stored: list[pa.ChunkedArray]
     rows: RowNumbers | None
-
-
-def with_missing(rows: Rows) -> Rows:
-    """Row numbers of the GPUs as those of host memory: -1 for no row, for which all bits of four bytes are set."""
-    no_row = np.uint32(MOST_ROWS)
-    if rows.dtype != np.uint32 or not (rows == no_row).any():
-        return rows
-    return np.where(rows == no_row, -1, rows.astype(np.int64))
 
 
 class Relation(ABC):
@@ -98,7 +102,7 @@ class Relation(ABC):
         found = {name: column for piece in pieces for name, column in zip(piece.names, piece.stored, strict=True)}
         cut = [(piece, piece.rows) for piece in pieces if piece.rows is not None]
         RowNumbers.fetch([rows for _, rows in cut])
-        gathered = gather_sides([(piece.stored, with_missing(rows.host)) for piece, rows in cut], execution)
+        gathered = gather_sides([(piece.stored, rows.host) for piece, rows in cut], execution)
         for (piece, _), columns in zip(cut, gathered, strict=True):
             found |= zip(piece.names, columns, strict=True)
         return [found[name] for name in names]
@@ -168,8 +172,8 @@ class Stored(Relation):
 class Beside(Relation):
     """Rows of two relations side by side: those of a join, which may lack one side.
 
-    ``right_keys`` are right columns that are left out. ``missing`` tells for each side whether rows may lack it;
-    then ``merged`` names left columns, each with the right one whose value it takes where the left side is missing.
+    ``right_keys`` are right columns that are left out. ``merged`` names left columns, each with the right one whose
+    value it takes where the left side is missing.
     """
 
     def __init__(
@@ -177,7 +181,6 @@ class Beside(Relation):
         sides: tuple[Relation, Relation],
         rows: tuple[RowNumbers, RowNumbers],
         right_keys: Collection[str] = (),
-        missing: tuple[bool, bool] = (False, False),
         merged: Mapping[str, str] | None = None,
     ) -> None:
         left, right = sides
@@ -185,7 +188,8 @@ class Beside(Relation):
         if len(set(self.names)) < len(self.names):
             raise UsageError(f"the two sides have columns of one name among {', '.join(self.names)}; rename them")
         self._left_names = set(left.names)
-        self._sides, self._rows, self._missing, self._merged = sides, rows, missing, merged or {}
+        self._sides, self._rows, self._merged = sides, rows, merged or {}
+        self._is_missing: dict[int, Parts] = {}  # by side, the bytes that tell which rows lack it
 
     def _number_of_side(self, name: str) -> int:
         return 0 if name in self._left_names else 1
@@ -220,9 +224,16 @@ class Beside(Relation):
         number = self._number_of_side(name)
         taken = self._rows[number].taken(rows)
         nulls = self._sides[number].nulls_on_gpus(name, gpus, taken)
-        if nulls is None and self._missing[number]:
-            return gpus.take(gpus.without_nulls(self._sides[number].num_rows), taken)  # of no row, 255
-        return nulls
+        if nulls is not None or not self._rows[number].may_miss:
+            return nulls
+        if rows is not None:
+            return self._missing_of(number, taken, gpus)
+        if number not in self._is_missing:
+            self._is_missing[number] = self._missing_of(number, taken, gpus)
+        return self._is_missing[number]
+
+    def _missing_of(self, number: int, rows: Parts, gpus: GpuColumns) -> Parts:
+        return gpus.take(gpus.without_nulls(self._sides[number].num_rows), rows)  # of no row, 255
 
     def ranked_values(self, name: str) -> pa.Array | None:
         """See ``Relation``."""
@@ -243,15 +254,6 @@ class Beside(Relation):
         """Row numbers of the left side or, where that is missing, of the right side after all of the left."""
         left, right = (of_side.taken(rows) for of_side in self._rows)
         return gpus.coalesced(left, right, self._sides[0].num_rows)
-
-
-class Joined(Beside):
-    """The inner join of two relations; right key columns are left out, since they equal the left ones."""
-
-    def __init__(
-        self, sides: tuple[Relation, Relation], rows: tuple[RowNumbers, RowNumbers], right_keys: set[str]
-    ) -> None:
-        super().__init__(sides, rows, right_keys)
 
 
 class Overlay(Relation):

@@ -14,7 +14,7 @@ from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import one_array
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.joining.device.device_columns import JoinableColumns
-from linkwise.joining.device.late_materialization import Joined, Relation, RowNumbers, Stored
+from linkwise.joining.device.late_materialization import Beside, Relation, RowNumbers, Stored
 from linkwise.joining.host_join import leaves_to_gpus, without_gpus
 from linkwise.joining.matching import matches_of_keys
 from linkwise.runtime.execution import ExecutionOptions
@@ -56,11 +56,11 @@ class Joiner:
         self._execution, self._gpus = execution, JoinableColumns(execution)
         self.shares = Shares()
 
-    def join(self, left: pa.Table | Relation, right: pa.Table | Relation, *on: tuple[str, str]) -> Joined:
+    def join(self, left: pa.Table | Relation, right: pa.Table | Relation, *on: tuple[str, str]) -> Beside:
         """The inner join."""
         sides = _relation(left), _relation(right)
         rows = self._rows_on_gpus(sides, on) or self._rows_in_host_memory(sides, on)
-        joined = Joined(sides, rows, {pair[1] for pair in on})
+        joined = Beside(sides, rows, {pair[1] for pair in on})
         self.shares.joins.append((sides[0].num_rows, sides[1].num_rows, joined.num_rows))
         return joined
 
@@ -101,10 +101,10 @@ class Joiner:
         """Key columns on the GPUs, all with the same rows on each GPU; ``None`` if that is not possible."""
         began = time.perf_counter()
         keys = self._all_on_gpus(side, names)
-        if keys is None and isinstance(side, Joined):  # few of its rows are left, or they are in host memory
+        if keys is None and isinstance(side, Beside):  # few of its rows are left, or they are in host memory
             keys = self._brought(side.columns(names, self._execution))
         seconds = time.perf_counter() - began
-        if isinstance(side, Joined):
+        if isinstance(side, Beside):
             self.shares.materialise += seconds
         else:
             self.shares.sort += seconds

@@ -26,10 +26,10 @@ def resident_join(
     Columns that are no numbers are gathered as other joins' are. Null keys match nothing. Rows of semi and anti joins
     keep the left table's order.
     """
-    pays = left.num_rows + right.num_rows >= _LEAST_ROWS and execution.plan is None and execution.on_progress is None
-    if not pays or not _have_numbers(left, right, keys):
-        return None
     rows = left.num_rows + right.num_rows
+    is_open = execution.strategy == "auto" and execution.plan is None
+    if rows < _LEAST_ROWS or not is_open or not _have_numbers(left, right, keys):
+        return None
     if cores_join_first(execution, KEY_BYTES * rows) or not leaves_to_gpus(execution, left.num_rows, right.num_rows):
         return None
     execution = for_rows(execution, rows)
