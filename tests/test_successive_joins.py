@@ -294,7 +294,7 @@ def test_keys_of_several_columns(data: st.DataObject) -> None:
 
     def chain(how: ExecutionOptions) -> pa.Table:
         joiner = Joiner(how)
-        with patch("linkwise.joining.device.late_materialization._WORTH_BRINGING", worth_bringing):
+        with patch("linkwise.joining.device.late_materialization.WORTH_BRINGING", worth_bringing):
             return joiner.table(joiner.join(joiner.join(left, right, ("a", "d"), ("b", "e")), last, *on))
 
     expected = rows_of(chain(on_cores()))
