@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import linkwise
 from columns import KEY_TYPES, column_of, cut
 from linkwise import GpuTable, UsageError
+from linkwise.columns.gather import gpus_gather_faster
 from linkwise.columns.key_types import is_number
+from linkwise.runtime.execution import ExecutionOptions
 
 MACHINE = "dgx-a100"
 TYPES = sorted(KEY_TYPES)
@@ -135,6 +137,7 @@ def test_a_text_key_of_both_sides_of_a_full_join() -> None:
 def test_join_of_tables_in_host_memory(how: Any, order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """``linkwise.join`` of numbers goes through the GPUs as a whole, and has the same rows, order and schema."""
     monkeypatch.setattr("linkwise.joining.device.resident_join._LEAST_ROWS", 1)
+    monkeypatch.setattr("linkwise.joining.device.resident_join.gpus_gather_faster", lambda *_: True)
     monkeypatch.setattr("linkwise.joining.device.gpu_table._MANY_ROWS", 1)
     random = np.random.default_rng(0)
 
@@ -176,6 +179,7 @@ def test_sort_of_tables_in_host_memory(data: Any) -> None:
     how["nulls"] = [data.draw(st.sampled_from(["first", "last"])) for _ in by]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("linkwise.sorting.resident_sort._LEAST_ROWS", 0)
+        patch.setattr("linkwise.sorting.resident_sort.gpus_gather_faster", lambda *_: True)
         patch.setattr("linkwise.sorting.api.sort_table", None)
         found = linkwise.sort(table, machine=MACHINE, gpus=list(range(data.draw(st.integers(1, 3)))), **how)
     expected = linkwise.sort(table, strategy="cpu", **how)
@@ -183,8 +187,15 @@ def test_sort_of_tables_in_host_memory(data: Any) -> None:
     assert told(found) == told(expected)
 
 
+def test_slow_links_leave_rows_to_the_cores() -> None:
+    columns = [pa.chunked_array([np.zeros(1 << 22)])] * 3
+    assert gpus_gather_faster(columns, 1 << 24, ExecutionOptions(machine="dgx-h100"))
+    assert not gpus_gather_faster(columns, 1 << 24, ExecutionOptions(machine="dgx2", gpus=[0]))
+
+
 def test_a_sort_that_does_not_fit_takes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("linkwise.sorting.resident_sort._LEAST_ROWS", 1)
+    monkeypatch.setattr("linkwise.sorting.resident_sort.gpus_gather_faster", lambda *_: True)
     rows = 200_000
     table = pa.table({"k": np.arange(rows)[::-1], "v": np.arange(rows)})
     found = linkwise.sort(table, by="k", machine=MACHINE, gpus=[0], memory_limit="2MiB")
@@ -193,6 +204,7 @@ def test_a_sort_that_does_not_fit_takes_another_way(monkeypatch: pytest.MonkeyPa
 
 def test_a_join_that_does_not_fit_takes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("linkwise.joining.device.resident_join._LEAST_ROWS", 1)
+    monkeypatch.setattr("linkwise.joining.device.resident_join.gpus_gather_faster", lambda *_: True)
     wide = pa.table({"k": np.arange(500) << 55, "l": np.arange(500) << 55, "v": np.arange(500)})
     for names in (["k"], ["k", "l"]):  # too little memory; keys of more than 64 bits
         found = linkwise.join(wide, wide, names, machine=MACHINE, memory_limit="64KiB" if len(names) == 1 else None)

@@ -101,6 +101,24 @@ def _is_for_gpus(column: pa.ChunkedArray) -> bool:
     return not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)) or column.nbytes < _MOST_OF_NARROW
 
 
+def gpus_gather_faster(columns: list[pa.ChunkedArray], rows: int, execution: ExecutionOptions) -> bool:
+    """Whether GPUs would gather so many rows of these columns faster than the cores, by the machine's model."""
+    chosen = [column for column in columns if _is_for_gpus(column)]
+    with open_session(execution.machine) as runtime:
+        gpus = gpus_of(runtime.machine, execution.gpus)
+        return _are_faster(runtime, gpus, chosen, np.empty(rows, np.uint32), execution)
+
+
+def _are_faster(
+    runtime: _core.Runtime, gpus: list[int], columns: list[pa.ChunkedArray], rows: Rows, execution: ExecutionOptions
+) -> bool:
+    """The same for row numbers, of which only the number and the width matter."""
+    limit = memory_limit_of(execution, runtime.machine)
+    chunks = [filled_chunks(column) for column in columns]
+    on_gpus, on_cores = _core.price_of_gather(runtime.machine, gpus, limit, chunks, rows)
+    return on_gpus < on_cores and runtime.peers_can_read(gpus)
+
+
 def gather_on_gpus_if_faster(
     columns: list[pa.ChunkedArray], rows: Rows, execution: ExecutionOptions
 ) -> dict[int, pa.ChunkedArray]:
@@ -110,12 +128,10 @@ def gather_on_gpus_if_faster(
     wanted = [at for at, column in enumerate(columns) if _is_for_gpus(column)]
     chosen = [columns[at] for at in wanted]
     with open_session(execution.machine) as runtime:
-        gpus, limit = gpus_of(runtime.machine, execution.gpus), memory_limit_of(execution, runtime.machine)
-        chunks = [filled_chunks(column) for column in chosen]
-        on_gpus, on_cores = _core.price_of_gather(runtime.machine, gpus, limit, chunks, rows)
-        if on_gpus >= on_cores or not runtime.peers_can_read(gpus):
+        gpus = gpus_of(runtime.machine, execution.gpus)
+        if not _are_faster(runtime, gpus, chosen, rows, execution):
             return {}
-        runtime.set_memory_limit(limit)
+        runtime.set_memory_limit(memory_limit_of(execution, runtime.machine))
         try:
             found = run_interruptibly(runtime, lambda: gather_columns_on_gpus(runtime, gpus, chosen, rows))
         except OverflowError:  # the cores gather into several chunks

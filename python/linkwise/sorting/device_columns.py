@@ -80,12 +80,6 @@ class GpuColumns:
                 runtime.set_memory_limit(memory_limit_of(self.execution, runtime.machine))
                 yield runtime, gpus_of(runtime.machine, self.execution.gpus)
 
-    @property
-    def can_gather(self) -> bool:
-        """Whether the GPUs can read each other's memory."""
-        with self.session() as (runtime, gpus):
-            return len(gpus) == 1 or runtime.peers_can_read(gpus)
-
     def bring(self, column: Array) -> Parts:
         """Copy a column from host memory to the GPUs, an equal share to each."""
         with self.session() as (runtime, gpus):

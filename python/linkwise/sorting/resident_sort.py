@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
-from linkwise.columns.gather import gather_columns
+from linkwise.columns.gather import gather_columns, gpus_gather_faster
 from linkwise.columns.key_types import is_number
 from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
@@ -20,7 +20,7 @@ _LEAST_ROWS = 1 << 20  # fewer are sorted as fast in other ways
 
 
 def may_be_resident(table: pa.Table, keys: Sequence[SortKey], execution: ExecutionOptions) -> bool:
-    """Whether the keys are numbers, the options leave the sort to GPUs, and it is long enough for them."""
+    """Whether the keys are numbers, the options leave the sort to GPUs, and these gather its rows faster."""
     names = table.column_names
     if not _LEAST_ROWS <= table.num_rows <= MOST_ROWS or len(set(names)) < len(names):
         return False
@@ -29,7 +29,9 @@ def may_be_resident(table: pa.Table, keys: Sequence[SortKey], execution: Executi
     is_open = execution.strategy in ("auto", "radix") and execution.plan is None and execution.on_progress is None
     if not is_open or execution.on_cores or cores_finish_first(execution, table.nbytes):
         return False
-    return execution.machine not in ("auto", "local") or not _core.cuda_unavailable_reason()
+    if execution.machine in ("auto", "local") and _core.cuda_unavailable_reason():
+        return False
+    return gpus_gather_faster([column for column in table.columns if is_number(column.type)], table.num_rows, execution)
 
 
 def resident_sort(table: pa.Table, keys: Sequence[SortKey], execution: ExecutionOptions) -> pa.Table | None:
@@ -40,7 +42,7 @@ def resident_sort(table: pa.Table, keys: Sequence[SortKey], execution: Execution
     execution = for_rows(execution, table.num_rows)
     gpus = GpuColumns(execution)
     try:
-        return _sorted(table, keys, gpus) if gpus.can_gather else None
+        return _sorted(table, keys, gpus)
     except OutOfMemoryError:  # other ways take less memory
         return None
 

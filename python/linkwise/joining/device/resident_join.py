@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
+from linkwise.columns.gather import gpus_gather_faster
 from linkwise.columns.key_types import is_number
 from linkwise.joining.device.brought_columns import are_packable
-from linkwise.joining.device.device_columns import JoinableColumns
 from linkwise.joining.device.gpu_table import GpuTable, WideKeysError
 from linkwise.joining.host_join import KEY_BYTES, leaves_to_gpus
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
@@ -33,7 +33,9 @@ def resident_join(
     if cores_join_first(execution, KEY_BYTES * rows) or not leaves_to_gpus(execution, left.num_rows, right.num_rows):
         return None
     execution = for_rows(execution, rows)
-    if not JoinableColumns(execution).can_join(left.num_rows, right.num_rows):
+    longer = max(left, right, key=lambda side: side.num_rows)
+    numbers = [column for column in longer.columns if is_number(column.type)]
+    if not gpus_gather_faster(numbers, longer.num_rows, execution):
         return None
     schema = JoinedRows(left.schema, right.schema, keys, how, suffix, execution).schema(left, right)
     where = {name: getattr(execution, name) for name in ("machine", "gpus", "memory_limit", "verify")}
