@@ -193,22 +193,25 @@ def test_slow_links_leave_rows_to_the_cores() -> None:
     assert not gpus_gather_faster(columns, 1 << 24, ExecutionOptions(machine="dgx2", gpus=[0]))
 
 
-def test_a_sort_that_does_not_fit_takes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linkwise.sorting.resident_sort._LEAST_ROWS", 1)
-    monkeypatch.setattr("linkwise.sorting.resident_sort.gpus_gather_faster", lambda *_: True)
+@pytest.mark.parametrize("is_tried", [False, True])
+def test_what_does_not_fit_takes_another_way(is_tried: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("linkwise.sorting.resident_sort", "linkwise.joining.device.resident_join"):
+        monkeypatch.setattr(f"{module}._LEAST_ROWS", 1)
+        monkeypatch.setattr(f"{module}.gpus_gather_faster", lambda *_: True)
+        if is_tried:
+            monkeypatch.setattr(f"{module}.fit_there", lambda *_: True)
     rows = 200_000
+    where: dict[str, Any] = {"machine": MACHINE, "gpus": [0], "memory_limit": "2MiB"}
     table = pa.table({"k": np.arange(rows)[::-1], "v": np.arange(rows)})
-    found = linkwise.sort(table, by="k", machine=MACHINE, gpus=[0], memory_limit="2MiB")
-    assert (found["v"].to_numpy() == np.arange(rows)[::-1]).all()
+    assert (linkwise.sort(table, by="k", **where)["v"].to_numpy() == np.arange(rows)[::-1]).all()
+    assert linkwise.join(table, table, "k", **where).num_rows == rows
 
 
-def test_a_join_that_does_not_fit_takes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_more_than_64_bits_take_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("linkwise.joining.device.resident_join._LEAST_ROWS", 1)
     monkeypatch.setattr("linkwise.joining.device.resident_join.gpus_gather_faster", lambda *_: True)
     wide = pa.table({"k": np.arange(500) << 55, "l": np.arange(500) << 55, "v": np.arange(500)})
-    for names in (["k"], ["k", "l"]):  # too little memory; keys of more than 64 bits
-        found = linkwise.join(wide, wide, names, machine=MACHINE, memory_limit="64KiB" if len(names) == 1 else None)
-        assert found.num_rows == 500
+    assert linkwise.join(wide, wide, ["k", "l"], machine=MACHINE).num_rows == 500
 
 
 def test_what_it_cannot_is_said() -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from linkwise import _core
+from linkwise._arrow import pa
 from linkwise._typing import Array
 from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
@@ -22,6 +23,15 @@ MOST_ROWS = (1 << 32) - 1
 """That 4-byte row numbers can address."""
 
 _ROWS_OF_GPU = 1 << 22  # fewer do not pay for another GPU
+_OF_MEMORY = 0.25  # of the GPUs' memory may be taken by columns that are gathered into others, packed in between
+
+
+def fit_there(columns: Sequence[pa.ChunkedArray], execution: ExecutionOptions) -> bool:
+    """Whether columns can be gathered on the GPUs as a whole. If not, trying would cost the copies."""
+    with open_session(execution.machine) as runtime:
+        each = memory_limit_of(execution, runtime.machine) or int(runtime.machine.gpu.memory_gib * (1 << 30))
+        gpus = gpus_of(runtime.machine, execution.gpus)
+    return int(sum(column.nbytes for column in columns)) <= _OF_MEMORY * each * len(gpus)
 
 
 def for_rows(execution: ExecutionOptions, rows: int) -> ExecutionOptions:

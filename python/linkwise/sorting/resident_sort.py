@@ -13,7 +13,7 @@ from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import cores_finish_first
 from linkwise.sorting.brought import bring, in_host_memory
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, for_rows
+from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, fit_there, for_rows
 from linkwise.sorting.device_tables import sorted_rows
 
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast in other ways
@@ -31,7 +31,8 @@ def may_be_resident(table: pa.Table, keys: Sequence[SortKey], execution: Executi
         return False
     if execution.machine in ("auto", "local") and _core.cuda_unavailable_reason():
         return False
-    return gpus_gather_faster([column for column in table.columns if is_number(column.type)], table.num_rows, execution)
+    numbers = [column for column in table.columns if is_number(column.type)]
+    return fit_there(numbers, execution) and gpus_gather_faster(numbers, table.num_rows, execution)
 
 
 def resident_sort(table: pa.Table, keys: Sequence[SortKey], execution: ExecutionOptions) -> pa.Table | None:

@@ -13,7 +13,7 @@ from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.matching import How, Order
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import cores_join_first
-from linkwise.sorting.device_columns import for_rows
+from linkwise.sorting.device_columns import MOST_ROWS, fit_there, for_rows
 
 _LEAST_ROWS = 1 << 20  # of both sides; fewer are found and gathered as fast in other ways
 
@@ -28,14 +28,15 @@ def resident_join(
     """
     rows = left.num_rows + right.num_rows
     is_open = execution.strategy == "auto" and execution.plan is None
-    if rows < _LEAST_ROWS or not is_open or not _have_numbers(left, right, keys):
+    if not _LEAST_ROWS <= rows <= MOST_ROWS or not is_open or not _have_numbers(left, right, keys):
         return None
     if cores_join_first(execution, KEY_BYTES * rows) or not leaves_to_gpus(execution, left.num_rows, right.num_rows):
         return None
     execution = for_rows(execution, rows)
     longer = max(left, right, key=lambda side: side.num_rows)
-    numbers = [column for column in longer.columns if is_number(column.type)]
-    if not gpus_gather_faster(numbers, longer.num_rows, execution):
+    if not fit_there(_numbers(left) + _numbers(right), execution):
+        return None
+    if not gpus_gather_faster(_numbers(longer), longer.num_rows, execution):
         return None
     schema = JoinedRows(left.schema, right.schema, keys, how, suffix, execution).schema(left, right)
     where = {name: getattr(execution, name) for name in ("machine", "gpus", "memory_limit", "verify")}
@@ -60,3 +61,7 @@ def _have_numbers(left: pa.Table, right: pa.Table, keys: KeyPairs) -> bool:
     if not all(is_number(one) and one == other for one, other in types):
         return False
     return len(types) == 1 or all(are_packable(one, other) for one, other in types)
+
+
+def _numbers(table: pa.Table) -> list[pa.ChunkedArray]:
+    return [column for column in table.columns if is_number(column.type)]
