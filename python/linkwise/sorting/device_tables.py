@@ -99,14 +99,15 @@ def sorted_rows(
     A column with nulls sorts by whether there is a value, and then by the values.
     """
     columns, descending = [], []
-    for key in keys:
-        if (of_key := nulls(key.column)) is not None:
+    nulls_of_keys = [nulls(key.column) for key in keys]
+    for key, of_key in zip(keys, nulls_of_keys, strict=True):
+        if of_key is not None:
             columns.append(of_key)
             descending.append(key.nulls_first)
         columns.append(column(key.column))
         descending.append(key.descending)
     rows, first = gpus.sorted(columns, descending)
-    return rows, first if nulls(keys[0].column) is None else None
+    return rows, first if nulls_of_keys[0] is None else None
 
 
 def sort_columns(
