@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import statistics
 import subprocess
 import sys
 import threading
@@ -374,13 +373,14 @@ def growths(rounds: int) -> list[int]:
 def test_nothing_leaks() -> None:
     """Sorting the same again and again takes no more memory than the first times did.
 
-    In a process of its own: what other tests leave to threads and allocators comes and goes.
+    What leaks grows in every round; what threads and allocators keep comes and goes, the more so on busy cores. In a
+    process of its own, for other tests leave some as well.
     """
     program = "import test_errors; print(*test_errors.growths(5))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
     )
-    assert statistics.median(map(int, done.stdout.split())) < 1 << 20
+    assert min(map(int, done.stdout.split())) < 1 << 18
 
 
 def test_text_that_is_broken_behind_much_more_of_it() -> None:
