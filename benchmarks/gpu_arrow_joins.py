@@ -3,8 +3,8 @@
     python benchmarks/gpu_arrow_joins.py --rows 1e8 5e8 --output joins.json
 
 Both tables have a uint32 key and a uint32 payload; the shorter one has each key once, and every row of the longer one
-finds its partner. ``GpuTable`` copies the keys to the GPUs, finds the rows there and gathers in host memory; *with
-keys there* it has copied them before.
+finds its partner. ``GpuTable`` copies the columns to the GPUs, finds and gathers the rows there, and fetches them;
+*with keys there* it has copied the columns before.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import gather_columns, gpus_gather_faster
@@ -27,10 +26,9 @@ def may_be_resident(table: pa.Table, keys: Sequence[SortKey], execution: Executi
     if not all(key.column in names and is_number(table.schema.field(key.column).type) for key in keys):
         return False
     is_open = execution.strategy in ("auto", "radix") and execution.plan is None and execution.on_progress is None
-    if not is_open or execution.on_cores or cores_finish_first(execution, table.nbytes):
+    if not is_open or cores_finish_first(execution, table.nbytes) or execution.on_cores:  # the last loads the driver
         return False
-    if execution.machine in ("auto", "local") and _core.cuda_unavailable_reason():
-        return False
+    execution = for_rows(execution, table.num_rows)
     numbers = [column for column in table.columns if is_number(column.type)]
     return fit_there(numbers, execution) and gpus_gather_faster(numbers, table.num_rows, execution)
 
