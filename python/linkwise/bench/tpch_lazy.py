@@ -362,15 +362,23 @@ def q20(t: Tables) -> pl.LazyFrame:
 
 def q21(t: Tables) -> pl.LazyFrame:
     """Suppliers who kept orders waiting."""
-    late = t["lineitem"].filter(col("l_receiptdate") > col("l_commitdate"))
-    of_several = t["lineitem"].group_by("l_orderkey").agg(col("l_suppkey").n_unique()).filter(col("l_suppkey") > 1)
-    late_ones = late.group_by("l_orderkey").agg(late_suppliers=col("l_suppkey").n_unique())
-    return (
-        late.join(of_several.select("l_orderkey"), on="l_orderkey", how="semi")
-        .join(late_ones.filter(col("late_suppliers") == 1), on="l_orderkey")
+    is_late = col("l_receiptdate") > col("l_commitdate")
+    suppliers = t["supplier"].join(
+        t["nation"].filter(col("n_name") == "SAUDI ARABIA"), left_on="s_nationkey", right_on="n_nationkey"
+    )
+    waiting = (
+        t["lineitem"]
+        .filter(is_late)
+        .join(suppliers, left_on="l_suppkey", right_on="s_suppkey")
         .join(t["orders"].filter(col("o_orderstatus") == "F"), left_on="l_orderkey", right_on="o_orderkey")
-        .join(t["supplier"], left_on="l_suppkey", right_on="s_suppkey")
-        .join(t["nation"].filter(col("n_name") == "SAUDI ARABIA"), left_on="s_nationkey", right_on="n_nationkey")
+        .select("l_orderkey", "s_name")
+    )
+    lines = t["lineitem"].join(waiting, on="l_orderkey", how="semi")
+    everybody = lines.group_by("l_orderkey").agg(col("l_suppkey").n_unique()).filter(col("l_suppkey") > 1)
+    late = lines.filter(is_late).group_by("l_orderkey").agg(col("l_suppkey").n_unique()).filter(col("l_suppkey") == 1)
+    return (
+        waiting.join(everybody, on="l_orderkey", how="semi")
+        .join(late, on="l_orderkey", how="semi")
         .group_by("s_name")
         .agg(numwait=pl.len())
         .sort("numwait", "s_name", descending=[True, False])

@@ -17,6 +17,7 @@ from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.session import gpus_have_started, open_session, run_interruptibly
 
+_LONG_CHUNK = 1 << 20  # rows per chunk, on average, that gathers need not have in fewer chunks
 _WORTH_A_COPY = 1 << 12  # rows per chunk, on average, for GPUs to gather a column
 _MOST_OF_NARROW = 1 << 31  # bytes of strings and their 32-bit offsets; of more, the cores make several chunks
 _MANY_ROWS = 1 << 22  # for more, columns are gathered one by one, and Ctrl-C is noticed in between
@@ -68,6 +69,21 @@ def in_one_array(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         return in_one_array(column.cast(pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()))
     return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
+def with_long_chunks(table: pa.Table) -> pa.Table:
+    """The table with short chunks copied into one, on all cores, so that it can be gathered from often.
+
+    Handing over a chunk takes time in each gather, and on many threads they wait for each other to do it.
+    """
+
+    def long(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if column.num_chunks <= 1 or len(column) >= column.num_chunks * _LONG_CHUNK:
+            return column
+        whole = one_array(column)
+        return column if whole is None else pa.chunked_array([whole], type=column.type)
+
+    return pa.table([long(column) for column in table.columns], schema=table.schema) if table.num_columns else table
 
 
 def gather_columns_on_gpus(

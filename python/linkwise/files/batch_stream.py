@@ -22,11 +22,12 @@ from linkwise.interop.containers import Contents
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, SortExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
-from linkwise.runtime.parallel import in_order
+from linkwise.runtime.parallel import InOrder
 from linkwise.runtime.sort_plan import SortPlan
 
 _AT_ONCE = 1 << 17  # rows of a batch
 _WAITING = 4  # batches that are queued ahead of the consumer
+_BEING_MADE = 1 << 30  # bytes that the cores gather ahead of the queue
 
 
 @takes_execution(SortExecution)
@@ -125,6 +126,7 @@ class BatchQueue:
     def __init__(self) -> None:
         self._batches: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(_WAITING)
         self._is_abandoned = threading.Event()
+        self._made: InOrder[pa.Table] = InOrder(self._put_batches, _BEING_MADE)
 
     def filled_by(self, work: Callable[[], object]) -> Iterator[pa.RecordBatch]:
         """Run ``work`` in a thread, and yield the batches that it writes. Raises what ``work`` raises."""
@@ -134,6 +136,7 @@ class BatchQueue:
                 work()
                 self._put(None)
             except BaseException as error:
+                self._made.cancel()
                 if not self._is_abandoned.is_set():
                     self._put(error)
 
@@ -158,16 +161,22 @@ class BatchQueue:
 
     def write(self, contents: Contents) -> None:
         """See ``TableWriter``."""
-        for batch in cast(pa.Table, contents).to_batches(_AT_ONCE):
+        self._made.finish()  # rows that were to come before these
+        self._put_batches(cast(pa.Table, contents))
+
+    def _put_batches(self, rows: pa.Table) -> None:
+        for batch in rows.to_batches(_AT_ONCE):
             self._put(batch)
 
     def write_parts(
         self, rows: int, row_bytes: int, make: Callable[[int, int], pa.Table], *, of_many: bool = False
     ) -> None:
-        """See ``TableWriter``."""
-        del row_bytes, of_many
-        for part in in_order(partial(make, at, min(_AT_ONCE, rows - at)) for at in range(0, rows, _AT_ONCE)):
-            self.write(part)
+        """See ``TableWriter``. Returns while the last parts are still being made."""
+        del of_many
+        for at in range(0, rows, _AT_ONCE):
+            count = min(_AT_ONCE, rows - at)
+            self._made.submit(partial(make, at, count), count * row_bytes)
 
     def flush(self) -> None:
         """See ``TableWriter``. Batches stay queued until they are taken."""
+        self._made.finish()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,24 @@ from linkwise.runtime.execution import ExecutionOptions, Progress
 from linkwise.runtime.parallel import in_order
 from linkwise.sorting.report import Steps
 
-_PART_ROWS = 1 << 18
+_PART_ROWS, _MOST_PART_ROWS = 1 << 18, 1 << 20
+_PARTS_PER_CORE = 4  # or more, so that all cores are busy until the end
 _TABLE_BYTES = 40  # per row of the build side: its entry in the hash table, and what building it takes
 _OF_MEMORY = 3  # the build side may take memory / _OF_MEMORY
 _PARTS_AHEAD = 4  # per core: one being decoded, one joined, one encoded, and one that waits
 _ON_CORES = ExecutionOptions(strategy="cpu")
+Made = TypeVar("Made")
+
+
+class _Made(NamedTuple):
+    """What a part of the probe side makes of the result."""
+
+    of: int
+    """The rows of the part."""
+    count: int
+    """The rows of the result."""
+    rows: pa.Table | Callable[[int, int], pa.Table] | None
+    """Few rows themselves, gathered where the part was probed; of many, what gathers some of them."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +103,11 @@ class StreamedJoin:
     def count(self, on_progress: Progress) -> int:
         """The number of rows of the result."""
         table = self._table()
-        rows = sum(0 if matches is None else table.count(matches) for _, matches in self._looked_up(table, on_progress))
+
+        def count_of(_: pa.Table, matches: HashMatches | None) -> int:
+            return 0 if matches is None else table.count(matches)
+
+        rows = sum(self._looked_up(table, count_of, on_progress))
         left, right = table.rows_behind()
         return rows + len(left if left is not None else right if right is not None else ())
 
@@ -107,15 +125,20 @@ class StreamedJoin:
             with self.steps.span("gather"):
                 return table.rows(joined, part, matches, first, count, whole_sides=whole_sides)
 
-        for part, matches in self._looked_up(table, on_progress):
+        def made_of(part: pa.Table, matches: HashMatches | None) -> _Made:
             count = 0 if matches is None else table.count(matches)
-            outlook.check(part.num_rows * row_bytes[1 - held], count * of_result)
-            if matches is not None:
-                if count < _PART_ROWS // 4:
-                    writer.write(rows_of(part, matches, 0, count))
-                else:
-                    writer.write_parts(count, of_result, partial(rows_of, part, matches), of_many=True)
-                rows += count
+            if matches is None or count < _PART_ROWS // 4:
+                few = None if matches is None else rows_of(part, matches, 0, count)
+                return _Made(part.num_rows, count, few)
+            return _Made(part.num_rows, count, partial(rows_of, part, matches))
+
+        for made in self._looked_up(table, made_of, on_progress):
+            outlook.check(made.of * row_bytes[1 - held], made.count * of_result)
+            if isinstance(made.rows, pa.Table):
+                writer.write(made.rows)
+            elif made.rows is not None:
+                writer.write_parts(made.count, of_result, made.rows, of_many=True)
+            rows += made.count
         left, right = table.rows_behind()
         numbers = left if held == 0 else right
         if numbers is not None and len(numbers):
@@ -174,37 +197,44 @@ class StreamedJoin:
             self.how == "semi" or (self.how == "anti" and self._held == 0)
         )
 
-    def _looked_up(self, table: SharedTable, on_progress: Progress) -> Iterator[tuple[pa.Table, HashMatches | None]]:
-        """The parts of the probe side with their matches, in order."""
+    def _looked_up(
+        self, table: SharedTable, made_of: Callable[[pa.Table, HashMatches | None], Made], on_progress: Progress
+    ) -> Iterator[Made]:
+        """What ``made_of`` makes of each part of the probe side and its matches, on all cores, in order."""
         reader = self.readers[1 - self._held]
         names = list(dict.fromkeys(pair[1 - self._held] for pair in self.keys.pairs))
         are_distinct = len({*reader.columns}) == len(reader.columns)
         keys_first = self._drops_unmatched and len(names) < len(reader.columns) and are_distinct
         all_rows, done = reader.rows, 0
 
-        def looked_up(part: Part) -> tuple[int, pa.Table, HashMatches | None]:
+        def looked_up(part: Part) -> tuple[int, Made]:
             with self.steps.span("decode"):
                 of_keys = part.decode(names if keys_first else None)
             with self.steps.span("look up"):
                 matches = table.look_up(of_keys)
             if matches is None or not keys_first:
-                return part.rows, of_keys, matches
+                return part.rows, made_of(of_keys, matches)
             with self.steps.span("decode"):
                 others = part.decode([name for name in reader.columns if name not in names])
             columns = [(of_keys if name in names else others)[name] for name in reader.columns]
-            return part.rows, pa.table(columns, schema=reader.schema), matches
+            return part.rows, made_of(pa.table(columns, schema=reader.schema), matches)
 
-        for rows, decoded, matches in in_order(partial(looked_up, part) for part in parts_of(reader, self.memory)):
-            yield decoded, matches
+        for rows, made in in_order(partial(looked_up, part) for part in parts_of(reader, self.memory)):
+            yield made
             done += rows
             if all_rows:
                 on_progress(min(done / all_rows, 1.0))
 
 
 def parts_of(reader: Reader, memory: int) -> Iterator[Part]:
-    """Parts of a streamed side, so small that all those in flight on the cores fit into its share of the memory."""
+    """Parts of a streamed side, so small that all those in flight on the cores fit into its share of the memory.
+
+    They are longer where there are many: threads wait for each other once per call, however many rows it takes.
+    """
     cores = len(os.sched_getaffinity(0))
-    return reader.parts(_PART_ROWS, max(memory // _OF_MEMORY // (_PARTS_AHEAD * cores), 1))
+    most_bytes = max(memory // _OF_MEMORY // (_PARTS_AHEAD * cores), 1)
+    wanted = min((reader.rows or 0) // (_PARTS_PER_CORE * cores), _MOST_PART_ROWS, most_bytes // _row_bytes(reader))
+    return reader.parts(max(_PART_ROWS, wanted), most_bytes)
 
 
 def _is_unique_by_table(side: int, validate: str) -> bool:

@@ -16,7 +16,7 @@ from linkwise._arrow import pa, pc
 from linkwise._core import UsageError
 from linkwise._typing import Rows
 from linkwise.columns.decode import decoded
-from linkwise.columns.gather import in_one_array
+from linkwise.columns.gather import in_one_array, with_long_chunks
 from linkwise.columns.key_types import array_of_column, column_of_array, is_number
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
@@ -41,6 +41,7 @@ class SharedTable:
     def __init__(
         self, table: pa.Table, others: pa.Schema, keys: KeyPairs, how: str, *, is_left: bool, nulls_equal: bool
     ) -> None:
+        table = with_long_chunks(table)
         self.table, self.is_left = table, is_left
         self._own, self._others = (0, 1) if is_left else (1, 0)
         self._keys, self._nulls_equal = keys, nulls_equal

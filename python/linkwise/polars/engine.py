@@ -16,12 +16,11 @@ from linkwise._core import CorruptDataError, UsageError
 from linkwise.exceptions import warn_caller
 from linkwise.polars.expressions import NotRebuilt
 from linkwise.polars.plans import Plan, Rebuilt
-from linkwise.polars.taken import Run, Step
+from linkwise.polars.taken import Run, Step, Taken
 from linkwise.runtime.execution import Execution, ExecutionOptions
 from linkwise.runtime.sort_plan import SortPlan
 
 _PLANS_KNOWN = 16  # the supported version of Polars' plans; another one may have other nodes
-_LEAST_ROWS = 1_000_000
 _SINKS = ("sink_batches", "sink_csv", "sink_ipc", "sink_ndjson", "sink_parquet")
 
 
@@ -41,8 +40,8 @@ class PolarsEngine(Engine):
     Parameters
     ----------
     pricing
-        ``True``: Linkwise takes steps with a million rows or more, for a join on both sides; with fewer, Polars is as
-        fast or faster. ``False``: it takes all steps that it can.
+        ``True``: Linkwise takes sorts and distinct rows of a million rows or more, and joins with eight million or more
+        on both sides; with fewer, Polars is as fast or faster. ``False``: it takes all steps that it can.
     raise_on_fail
         Whether a part that stays with Polars is an error.
     **execution
@@ -74,8 +73,8 @@ class PolarsEngine(Engine):
         given = {"pricing": self.pricing, "raise_on_fail": self.raise_on_fail, **self.execution}
         return f"PolarsEngine({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
-    def _pays(self, rows: int) -> bool:
-        return rows >= _LEAST_ROWS or not self.pricing
+    def _pays(self, step: Taken, rows: int) -> bool:
+        return rows >= step.least_rows or not self.pricing
 
     def _rebuilt(self, traverser: Any, *, validates: bool) -> tuple[dict[int, Rebuilt], list[str]]:
         """The parts of a plan in which Linkwise takes steps, by their root nodes, and the reasons why others stay."""
@@ -126,9 +125,10 @@ class PolarsEngine(Engine):
         traverser = lf._ldf.with_optimizations(flags._pyoptflags).visit()
         parts, reasons = self._rebuilt(traverser, validates=_validates_joins(lf, flags))
         taken = {key: each for part in parts.values() for key, each in part.taken.items()}
-        lines = [f"{each.name} {each.described()}: Linkwise" for each in taken.values()]
-        if self.pricing and lines:
-            lines.append(f"(each if {_LEAST_ROWS} rows or more are there when it runs)")
+        lines = [
+            f"{each.name} {each.described()}: Linkwise" + (f", from {each.least_rows} rows on" if self.pricing else "")
+            for each in taken.values()
+        ]
         lines += [f"stays with Polars: {reason}" for reason in reasons]
         return "\n".join(lines) or "all stays with Polars: no sort, join or distinct rows that pay"
 

@@ -41,7 +41,7 @@ class Plan:
     ``validates`` tells whether a join of the query has ``validate=``.
     """
 
-    def __init__(self, traverser: Any, pays: Callable[[int], bool], *, validates: bool) -> None:
+    def __init__(self, traverser: Any, pays: Callable[[Taken, int], bool], *, validates: bool) -> None:
         self._traverser = traverser
         self._pays = pays
         self._validates = validates
@@ -237,7 +237,7 @@ class Plan:
         made = self._made(lambda frames: finish(taken.by_polars(frames)), inputs)
         sources = [self.rebuilt(each) for each in inputs]
         rows = [source.rows for source in sources]
-        if taken.unfit() is None and self._pays(min(rows)):
+        if taken.unfit() is None and self._pays(taken, min(rows)):
             made.frame = lambda run: finish(run.take(taken, [source.frame(run) for source in sources], rows))
             made.taken[id(taken)] = taken
         return made

@@ -30,9 +30,13 @@ def sliced(frame: Rows, part: Sequence[Any] | None) -> Rows:
 
 
 class Taken(Protocol):
-    """A step that Linkwise can take. ``name`` is what it is called in explanations."""
+    """A step that Linkwise can take.
+
+    ``name`` is what it is called in explanations. ``least_rows``: from how many it pays; for a join, on both sides.
+    """
 
     name: ClassVar[str]
+    least_rows: ClassVar[int]
 
     def unfit(self) -> str | None:
         """Why Linkwise cannot run the step; ``None`` if it can."""
@@ -63,7 +67,7 @@ class Run:
     """One run of a plan: its shared parts, and the steps that it has run so far."""
 
     execution: dict[str, Any]
-    pays: Callable[[int], bool]
+    pays: Callable[[Taken, int], bool]
     steps: list[Step] = field(default_factory=list)
     error: BaseException | None = None
     _shared: dict[Any, pl.LazyFrame] = field(default_factory=dict)
@@ -95,7 +99,7 @@ class Run:
         frames: dict[int, pl.DataFrame] = {}
         for place in sorted(range(len(inputs)), key=most_rows.__getitem__):
             frames[place] = inputs[place].collect(engine="streaming")
-            if not self.pays(len(frames[place])):
+            if not self.pays(taken, len(frames[place])):
                 reason = "too few rows to pay"
                 break
         else:
@@ -129,6 +133,7 @@ class Sort:
     """Rows sorted by some keys, or only their slice ``part`` (offset, length)."""
 
     name: ClassVar = "sort"
+    least_rows: ClassVar = 1_000_000
 
     schema: pl.Schema
     keys: list[pl.Expr]
@@ -183,6 +188,7 @@ class Distinct:
     """One row of each key; if ``columns`` is ``None``, the key is all columns."""
 
     name: ClassVar = "distinct"
+    least_rows: ClassVar = 1_000_000
 
     schema: pl.Schema
     keep: Literal["first", "last", "any", "none"]
@@ -219,6 +225,7 @@ class Join:
     """A join by equal keys. ``sides``: the keys of each side."""
 
     name: ClassVar = "join"
+    least_rows: ClassVar = 8_000_000  # Polars streams its input through a join; for ours, all of it must be in memory
 
     schema: pl.Schema
     how: Literal["inner", "left", "right", "full", "semi", "anti", "cross"]

@@ -20,6 +20,7 @@ from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
+from linkwise.files.reading.filtered_part import FilteredPart
 from linkwise.files.reading.reader import (
     NumbersOf,
     Part,
@@ -96,7 +97,7 @@ class ParquetReader(TableReader):
             first = file.read_row_group(self._groups[0], columns=self._named)
             return bytes_of(first) // max(int(first.num_rows), 1)
         fixed, sampled = 0, self._named
-        if len({*self._needed}) == len(self._needed) and not any("." in name for name in self._needed):
+        if len({*self._needed}) == len(self._needed) and not self._has_dots:
             widths = {name: _fixed_bytes(file.schema_arrow.field(name).type) for name in self._needed}
             fixed = sum(width or 0 for width in widths.values())
             sampled = [name for name, width in widths.items() if width is None]
@@ -202,33 +203,48 @@ class ParquetReader(TableReader):
         held = 0
         for group, length in zip(self._groups, lengths.tolist(), strict=True):
             if groups and held + length > rows:
-                yield Part(held, partial(self._decoded_groups, groups))
+                yield self._part(held, groups)
                 groups, held = [], 0
             groups.append(group)
             held += length
-        yield Part(held, partial(self._decoded_groups, groups))
+        yield self._part(held, groups)
 
-    def _decoded_groups(self, groups: list[int], columns: Sequence[str] | None) -> pa.Table:
-        asked = columns if self._filter is None and self._named_alone(columns) else None
-        with one_clear_line("read", self.path):
-            with self._open() as file:
-                named = self._named if asked is None else list(asked)
-                tables = [
-                    _with_sound_dictionaries(file.read_row_group(group, columns=named, use_threads=False))
-                    for group in groups
-                ]
-            whole = pa.concat_tables(tables)
-            kept = self._as_plain(whole) if asked is not None else self._kept(whole)
-            return kept if columns is None or kept.column_names == list(columns) else kept.select(list(columns))
+    def _part(self, rows: int, groups: list[int]) -> Part:
+        of_columns: Callable[[list[str]], pa.Table] = partial(self._decoded_groups, groups)
+        if self._filter is not None:
+            of_columns = FilteredPart(of_columns, self.schema, self._filter, self._referenced)
 
-    def _named_alone(self, columns: Sequence[str] | None) -> bool:
-        """Whether PyArrow resolves these names to exactly these columns."""
-        return columns is not None and not self._is_read_by_groups and not any("." in name for name in self._needed)
+        def decode(columns: Sequence[str] | None) -> pa.Table:
+            if columns is not None and self._are_found_by_name:
+                return of_columns(list(columns))
+            with one_clear_line("read", self.path):
+                whole = self._kept(self._decoded_groups(groups, self._named))
+            return whole if columns is None else whole.select(list(columns))
+
+        return Part(rows, decode)
+
+    def _decoded_groups(self, groups: list[int], columns: list[str] | None) -> pa.Table:
+        """All rows of some row groups; ``None`` for all columns."""
+        with one_clear_line("read", self.path), self._open() as file:
+            at_once = [[group] for group in groups] if self._is_read_by_groups else [groups]
+            tables = [file.read_row_groups(some, columns=columns, use_threads=False) for some in at_once]
+            whole = self._as_plain(_with_sound_dictionaries(pa.concat_tables(tables)))
+            return whole if columns is None else whole.select(columns)
+
+    @property
+    def _are_found_by_name(self) -> bool:
+        """Whether PyArrow resolves each column's name to exactly that column."""
+        return not self._is_read_by_groups and not self._has_dots
+
+    @property
+    def _has_dots(self) -> bool:
+        """Whether a needed column's name could mean a nested field."""
+        return any("." in name for name in self._needed)
 
     @property
     def _named(self) -> list[str] | None:
         """The columns to request from PyArrow; ``None``: all, also if a name with a dot could mean a nested field."""
-        is_clear = len(self._needed) < self._all_columns and not any("." in name for name in self._needed)
+        is_clear = len(self._needed) < self._all_columns and not self._has_dots
         return self._needed if is_clear else None
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
@@ -245,9 +261,7 @@ class ParquetReader(TableReader):
     def rows(self) -> int | None:
         """See ``Reader``."""
         assert self._metadata is not None
-        # Such a name may select several columns, or nested ones of another column.
-        are_plain = not self._is_read_by_groups and not any("." in name for name in self._needed)
-        return int(self._metadata.num_rows) if are_plain else None
+        return int(self._metadata.num_rows) if self._are_found_by_name else None
 
     def is_read_sooner_by_keys(self, wanted: int) -> bool:
         """See ``Reader``. Not if filtered rows may be in all row groups, which would then be decoded twice."""
