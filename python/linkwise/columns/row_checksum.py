@@ -16,6 +16,7 @@ from linkwise.columns.take import plain_of_runs, without_view
 from linkwise.runtime.parallel import in_order
 
 _AT_ONCE = 1 << 18  # rows, whose hashes stay in the cores' caches
+_BETWEEN_INTERRUPTS = 1 << 24  # rows, after which Ctrl-C is noticed
 _SUMS = 1 << 64
 
 Hashes = npt.NDArray[np.uint64]
@@ -33,20 +34,21 @@ class RowChecksum:
 
     def add_on_all_cores(self, table: pa.Table) -> None:
         """Add a table's rows, in parallel on all cores."""
-        slices = (table.slice(first, _AT_ONCE) for first in range(0, table.num_rows, _AT_ONCE))
-        deque(in_order(partial(self.add, each) for each in slices), maxlen=0)
+        for first in range(0, table.num_rows, _BETWEEN_INTERRUPTS):
+            part = table.slice(first, _BETWEEN_INTERRUPTS)
+            total = _sum_by_core(part)
+            if total is None:
+                slices = (part.slice(at, _AT_ONCE) for at in range(0, part.num_rows, _AT_ONCE))
+                deque(in_order(partial(self.add, each) for each in slices), maxlen=0)
+            else:
+                self.add_value((total, part.num_rows))
 
     def add(self, table: pa.Table) -> pa.Table:
         """Add a table's rows on the calling thread; returns the table."""
-        columns = [column for column in table.columns if not pa.types.is_null(column.type)]
-        total = None
-        if table.num_rows:
-            total = _core.Columns([[chunk for chunk in each.chunks if len(chunk)] for each in columns]).sum_of_hashes()
-        if total is None:  # some columns have types that the core does not support
+        total = _sum_by_core(table) if table.num_rows else 0
+        if total is None:
             total = sum(_sum_of_hashes(table.slice(first, _AT_ONCE)) for first in range(0, table.num_rows, _AT_ONCE))
-        with self._lock:
-            self._sum = (self._sum + total) % _SUMS
-            self._rows += table.num_rows
+        self.add_value((total, table.num_rows))
         return table
 
     @property
@@ -73,6 +75,16 @@ def check_same_rows(before: RowChecksum, after: RowChecksum) -> None:
             "the rows of the result are not those of the input, which memory, a disk or the input that changed may be "
             "the cause of"
         )
+
+
+def _sum_by_core(table: pa.Table) -> int | None:
+    """The sum of the rows' hashes; ``None`` if the core does not support the type of a column.
+
+    On all cores, unless this thread works alone: a call per part and core would take long, for each has to be handed
+    all columns by one thread at a time.
+    """
+    columns = [column for column in table.columns if not pa.types.is_null(column.type)]
+    return _core.Columns([[chunk for chunk in each.chunks if len(chunk)] for each in columns]).sum_of_hashes()
 
 
 def row_hashes(table: pa.Table) -> Hashes:

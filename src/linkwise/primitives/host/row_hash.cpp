@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "linkwise/error.hpp"
 #include "linkwise/team.hpp"
@@ -149,17 +150,15 @@ class ChunkHash {
 };
 
 // Mixes the elements of rows from `first` on, which may lie in several chunks.
-void mix_rows(const ChunkedColumn& column, std::uint64_t first, std::span<std::uint64_t> hashes) {
-  for (const ColumnChunk& chunk : column.chunks) {
-    if (hashes.empty()) return;
-    if (first >= chunk.count) {
-      first -= chunk.count;
-      continue;
-    }
-    const std::uint64_t count = std::min<std::uint64_t>(chunk.count - first, hashes.size());
-    ChunkHash(column, chunk).mix_into(hashes.first(count), first);
+void mix_rows(const ChunkedColumn& column, const ChunkFinder& finder, std::uint64_t first,
+              std::span<std::uint64_t> hashes) {
+  for (std::size_t c = finder.find(first); !hashes.empty(); ++c) {
+    const ColumnChunk& chunk = column.chunks[c];
+    const std::uint64_t begin = first - finder.begin(c);
+    const std::uint64_t count = std::min<std::uint64_t>(chunk.count - begin, hashes.size());
+    ChunkHash(column, chunk).mix_into(hashes.first(count), begin);
     hashes = hashes.subspan(count);
-    first = 0;
+    first += count;
   }
 }
 
@@ -168,16 +167,19 @@ void mix_rows(const ChunkedColumn& column, std::uint64_t first, std::span<std::u
 std::uint64_t sum_of_row_hashes(std::span<const ChunkedColumn> columns) {
   constexpr std::uint64_t at_once = words_at_once;
   const std::uint64_t rows = columns.empty() ? 0 : columns.front().count();
-  for (const ChunkedColumn& column : columns)
+  std::vector<ChunkFinder> finders;
+  for (const ChunkedColumn& column : columns) {
     if (column.count() != rows) throw UsageError("the columns differ in length");
+    finders.emplace_back(column);
+  }
   const auto blocks = static_cast<std::int64_t>((rows + at_once - 1) / at_once);
   std::uint64_t sum = 0;
-#pragma omp parallel for schedule(static) num_threads(team_if(blocks > 8)) reduction(+ : sum)
+#pragma omp parallel for schedule(dynamic, 32) num_threads(team_if(blocks > 8)) reduction(+ : sum)
   for (std::int64_t b = 0; b < blocks; ++b) {
     std::array<std::uint64_t, at_once> hashes{};
     const std::uint64_t first = static_cast<std::uint64_t>(b) * at_once;
     const std::span<std::uint64_t> block = std::span(hashes).first(std::min(at_once, rows - first));
-    for (const ChunkedColumn& column : columns) mix_rows(column, first, block);
+    for (std::size_t c = 0; c < columns.size(); ++c) mix_rows(columns[c], finders[c], first, block);
     for (const std::uint64_t hash : block) sum += hash;
   }
   return sum;
