@@ -18,6 +18,8 @@ from pyarrow import feather
 import linkwise
 from linkwise import UsageError
 from linkwise.columns.row_filter import filter_from_text
+from linkwise.files.formats import FileOptions
+from linkwise.files.reading.readers import keep_of_tables, open_reader
 
 RANDOM = np.random.default_rng(8)
 ROWS = 4000
@@ -173,3 +175,38 @@ def test_views_of_text(suffix: str, limit: int | None, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "o.parquet").cast(plain.schema).equals(expected)
     linkwise.join_file(path, expected, tmp_path / "o.parquet", "k", how="semi", left_filter="s > 'text 2'")
     assert pq.read_table(tmp_path / "o.parquet").num_rows == expected.num_rows
+
+
+@pytest.mark.parametrize("row_group", [7, 100, 5000])
+@pytest.mark.parametrize("text", ["a > 40", "a > 1000", "a >= 0 or a is null", "a is null", "t = 'x3' and a < 50"])
+def test_each_column_of_a_part_is_decoded_once(text: str, row_group: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    table = pa.table(
+        {
+            "k": random.permutation(1000),
+            "a": pa.array(random.integers(0, 100, 1000), mask=random.random(1000) < 0.1),
+            "t": pa.array([f"x{number}" for number in random.integers(0, 9, 1000)]),
+            "v": pa.array([f"{number}" for number in range(1000)]).cast(pa.string_view()),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=row_group)
+    reader = open_reader([tmp_path / "t.parquet"], FileOptions())
+    keep_of_tables(reader, ["k", "t", "v"], text)
+    plain = table.set_column(3, "v", table["v"].cast(pa.large_string()))  # as views are read where rows are filtered
+    expected = plain.filter(filter_from_text(text, table.schema)).select(["k", "t", "v"])
+    asked: list[str] = []
+    real = pq.ParquetFile.read_row_groups
+
+    def counting(file: Any, groups: Any, columns: Any = None, **how: Any) -> Any:
+        asked.extend(columns)
+        return real(file, groups, columns, **how)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pq.ParquetFile, "read_row_groups", counting)
+        found = []
+        for part in reader.parts(300, 1 << 30):
+            asked.clear()
+            keys, others = part.decode(["k"]), part.decode(["t", "v"])
+            assert len(asked) == len(set(asked)) and {"k", "a"} <= {*asked}
+            found.append(pa.table([*keys.columns, *others.columns], schema=reader.schema))
+    assert pa.concat_tables(found).equals(expected)

@@ -87,3 +87,16 @@ def test_null_is_no_value() -> None:
         assert value(pa.table({"x": empty})) != value(pa.table({"x": null}))
     texts = pa.table({"x": [b"ab", b"c"]}), pa.table({"x": [b"a", b"bc"]})
     assert value(texts[0]) != value(texts[1])
+
+
+def test_many_chunks_of_many_rows() -> None:
+    random = np.random.default_rng(3)
+    table = pa.table({"a": random.integers(0, 1 << 60, 100_000), "t": [f"{number}" for number in range(100_000)]})
+    cuts = np.sort(random.integers(0, table.num_rows, 300)).tolist()
+    parts = [table.slice(first, end - first) for first, end in zip([0, *cuts], [*cuts, table.num_rows], strict=True)]
+    whole = RowChecksum(table)
+    assert RowChecksum(pa.concat_tables(parts)) == whole
+    assert RowChecksum(*parts) == whole
+    shuffled = table.take(random.permutation(table.num_rows))
+    assert RowChecksum(shuffled) == whole
+    assert RowChecksum(pa.table({"a": table["a"], "t": shuffled["t"]})) != whole

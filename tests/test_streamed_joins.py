@@ -220,7 +220,7 @@ def test_progress_goes_up_to_the_end(tmp_path: Path) -> None:
     paths = written(tmp_path, side("int64", 3000, 1, "a"), side("int64", 60, 5, "b"))
     told: list[float] = []
     linkwise.join_file(*paths, tmp_path / "o.parquet", "k0", how="left", on_progress=told.append)
-    assert told == sorted(told) and told[-1] == 1.0 and len(told) > 10
+    assert told == sorted(told) and told[-1] == 1.0 and len(told) >= 8
 
 
 def test_random_shapes(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,10 +34,11 @@ _ON_CORES = ExecutionOptions(strategy="cpu")
 Made = TypeVar("Made")
 
 
-class _Made(NamedTuple):
+@dataclass(frozen=True)
+class _Made:
     """What a part of the probe side makes of the result."""
 
-    of: int
+    of_rows: int
     """The rows of the part."""
     count: int
     """The rows of the result."""
@@ -133,7 +134,7 @@ class StreamedJoin:
             return _Made(part.num_rows, count, partial(rows_of, part, matches))
 
         for made in self._looked_up(table, made_of, on_progress):
-            outlook.check(made.of * row_bytes[1 - held], made.count * of_result)
+            outlook.check(made.of_rows * row_bytes[1 - held], made.count * of_result)
             if isinstance(made.rows, pa.Table):
                 writer.write(made.rows)
             elif made.rows is not None:

@@ -19,7 +19,7 @@ def rows_that_pass(table: pa.Table, rows: pc.Expression) -> Rows | None:
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     evaluated = acero.Declaration("project", acero.ProjectNodeOptions([rows], ["passes"]), [source])
     passes = evaluated.to_table(use_threads=False)["passes"]
-    numbers = np.flatnonzero((passes.fill_null(False) if passes.null_count else passes).to_numpy())  # noqa: FBT003
+    numbers = np.flatnonzero((passes.fill_null(False) if passes.null_count else passes).to_numpy())
     return None if len(numbers) == table.num_rows else numbers
 
 
