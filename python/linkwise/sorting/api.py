@@ -19,7 +19,6 @@ from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Select
 from linkwise.interop.containers import hold
 from linkwise.interop.device_arrays import list_of_arrays, single_array
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, nothing_is_said, takes_execution
-from linkwise.runtime.gpu_start import cores_finish_first
 from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.check import check_in_order, check_rows_in_order
@@ -31,8 +30,6 @@ from linkwise.sorting.resident_sort import may_be_resident, resident_sort
 from linkwise.sorting.tables import order_of_table, sort_table
 
 Values = TypeVar("Values")
-
-_WORTH_A_THREAD = 1 << 26  # bytes of a table whose checksum is taken beside its sort
 
 
 def sort_values(
@@ -85,24 +82,18 @@ def _sort_table(
 ) -> tuple[pa.Table, SortReport | None]:
     """The table in order, whose rows are those that came in."""
     is_checked = options.verify and selection.is_everything
-    is_resident = not with_report and selection.is_everything and may_be_resident(table, keys, options)
-    with ThreadPoolExecutor(1) as beside:
-        before = None
-        if is_checked and (is_resident or _gpus_work(table, options)):  # and the cores wait for them
-            before = beside.submit(RowChecksum, table)
-        in_order = resident_sort(table, keys, options) if is_resident else None
-        report = None
-        if in_order is None:
-            in_order, report = sort_table(table, keys, options, selection)
-        if is_checked:
-            check_same_rows(RowChecksum(table) if before is None else before.result(), RowChecksum(in_order))
+    if not with_report and selection.is_everything and may_be_resident(table, keys, options):
+        with ThreadPoolExecutor(1) as beside:  # the cores have little else to do
+            before = beside.submit(RowChecksum, table) if is_checked else None
+            in_order = resident_sort(table, keys, options)
+            if in_order is not None:
+                if before is not None:
+                    check_same_rows(before.result(), RowChecksum(in_order))
+                return in_order, None
+    in_order, report = sort_table(table, keys, options, selection)
+    if is_checked:
+        check_same_rows(RowChecksum(table), RowChecksum(in_order))
     return in_order, report
-
-
-def _gpus_work(table: pa.Table, options: ExecutionOptions) -> bool:
-    """Whether a large table is sorted by GPUs."""
-    size = int(table.nbytes)
-    return size >= _WORTH_A_THREAD and not cores_finish_first(options, size) and not options.on_cores
 
 
 def _sort_on_gpus(

@@ -42,7 +42,8 @@ std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
 
 // Sixteen bytes at a time; the last ones, up to sixteen, as two words that may overlap. The hash before is added, lest
 // a word that makes the product zero hide it.
-std::uint64_t mix_bytes(std::uint64_t hash, const std::byte* bytes, std::uint64_t length) {
+[[gnu::always_inline]] inline std::uint64_t mix_bytes(std::uint64_t hash, const std::byte* bytes,
+                                                      std::uint64_t length) {
   std::uint64_t left = length;
   for (; left > 16; left -= 16, bytes += 16)
     hash += fold(load<std::uint64_t>(bytes) ^ of_null, load<std::uint64_t>(bytes + 8) ^ hash ^ of_text);
@@ -60,11 +61,42 @@ std::uint64_t mix_bytes(std::uint64_t hash, const std::byte* bytes, std::uint64_
   return mix(hash + fold(begin ^ of_null, end ^ hash ^ of_text), length);
 }
 
+template <typename Number>
+[[gnu::always_inline]] inline void mix_each(std::uint64_t* hashes, const std::byte* numbers, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) hashes[i] = mix(hashes[i], load<Number>(numbers + i * sizeof(Number)));
+}
+
 // The widest vectors that a machine has are chosen when the library is loaded.
-[[gnu::target_clones("arch=x86-64-v4", "avx2", "default")]] void mix_words(std::uint64_t* hashes,
-                                                                           const std::uint64_t* words,
+[[gnu::target_clones("arch=x86-64-v4", "avx2", "default")]] void mix_numbers(std::uint64_t* hashes,
+                                                                             const std::byte* numbers, int width,
+                                                                             std::uint64_t count) {
+  switch (width) {
+    case 1: return mix_each<std::uint8_t>(hashes, numbers, count);
+    case 2: return mix_each<std::uint16_t>(hashes, numbers, count);
+    case 4: return mix_each<std::uint32_t>(hashes, numbers, count);
+    default: return mix_each<std::uint64_t>(hashes, numbers, count);
+  }
+}
+
+// A word for each of `count` bits from `begin` on.
+[[gnu::target_clones("arch=x86-64-v4", "avx2", "default")]] void expand(const std::uint8_t* bits, std::uint64_t begin,
+                                                                        std::uint64_t* words, std::uint64_t count) {
+  std::uint64_t i = 0;
+  for (; i < count && (begin + i) % 8 != 0; ++i) words[i] = bit(bits, begin + i) ? 1 : 0;
+  for (const std::uint8_t* whole = bits + (begin + i) / 8; i + 8 <= count; i += 8, ++whole)
+    for (std::uint64_t b = 0; b < 8; ++b) words[i + b] = *whole >> b & 1;
+  for (; i < count; ++i) words[i] = bit(bits, begin + i) ? 1 : 0;
+}
+
+// Of a null, a hash and a word that no number makes.
+[[gnu::target_clones("arch=x86-64-v4", "avx2", "default")]] void set_nulls(std::uint64_t* hashes, std::uint64_t* words,
+                                                                           const std::uint64_t* valid,
                                                                            std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) hashes[i] = mix(hashes[i], words[i]);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t null = valid[i] - 1;
+    hashes[i] ^= null;
+    words[i] = (words[i] & ~null) | (of_null & null);
+  }
 }
 
 // Hashes rows of one chunk, from its row `first` on.
@@ -86,8 +118,11 @@ class ChunkHash {
 
   void mix_block(std::span<std::uint64_t> hashes, std::uint64_t begin) const {
     switch (column_.layout) {
-      case Layout::bits:
-        return words(hashes, begin, [&](std::uint64_t at) -> std::uint64_t { return bit(chunk_.values, at); });
+      case Layout::bits: {
+        Words words;
+        expand(reinterpret_cast<const std::uint8_t*>(chunk_.values), begin, words.data(), hashes.size());
+        return mix_words(hashes, words, begin);
+      }
       case Layout::strings32: return strings<std::int32_t>(hashes, begin);
       case Layout::strings64: return strings<std::int64_t>(hashes, begin);
       case Layout::fixed: break;
@@ -97,33 +132,30 @@ class ChunkHash {
       case 2: return numbers<std::uint16_t>(hashes, begin);
       case 4: return numbers<std::uint32_t>(hashes, begin);
       case 8: return numbers<std::uint64_t>(hashes, begin);
+      case 16: return each(hashes, begin, [&](auto h, auto at) { return mix_bytes(h, chunk_.values + at * 16, 16); });
       default:
         const auto width = static_cast<std::uint64_t>(column_.width);
         each(hashes, begin, [&](auto h, auto at) { return mix_bytes(h, chunk_.values + at * width, width); });
     }
   }
 
-  // Elements of one word each.
-  template <typename WordAt>
-  void words(std::span<std::uint64_t> hashes, std::uint64_t begin, const WordAt& word_at) const {
-    Words words;
-    for (std::uint64_t i = 0; i < hashes.size(); ++i) words[i] = word_at(begin + i);
-    if (chunk_.validity != nullptr)
-      for (std::uint64_t i = 0; i < hashes.size(); ++i) {
-        const std::uint64_t null = bit(chunk_.validity, begin + i) ? 0 : ~std::uint64_t{0};
-        hashes[i] ^= null;
-        words[i] = (words[i] & ~null) | (of_null & null);
-      }
-    mix_words(hashes.data(), words.data(), hashes.size());
-  }
-
   template <typename Number>
   void numbers(std::span<std::uint64_t> hashes, std::uint64_t begin) const {
-    words(hashes, begin, [values = chunk_.values](std::uint64_t at) -> std::uint64_t {
-      Number value;
-      std::memcpy(&value, values + at * sizeof value, sizeof value);
-      return value;
-    });
+    const std::byte* values = chunk_.values + begin * sizeof(Number);
+    if (chunk_.validity == nullptr) return mix_numbers(hashes.data(), values, sizeof(Number), hashes.size());
+    Words words;
+    for (std::uint64_t i = 0; i < hashes.size(); ++i) words[i] = load<Number>(values + i * sizeof(Number));
+    mix_words(hashes, words, begin);
+  }
+
+  // Elements of one word each.
+  void mix_words(std::span<std::uint64_t> hashes, Words& words, std::uint64_t begin) const {
+    if (chunk_.validity != nullptr) {
+      Words valid;
+      expand(chunk_.validity, begin, valid.data(), hashes.size());
+      set_nulls(hashes.data(), words.data(), valid.data(), hashes.size());
+    }
+    mix_numbers(hashes.data(), reinterpret_cast<const std::byte*>(words.data()), sizeof words[0], hashes.size());
   }
 
   // Elements of several words.
