@@ -348,6 +348,17 @@ def test_few_rows_stay_with_polars(caplog: pytest.LogCaptureFixture) -> None:
     assert engine.steps[0].reason == "too few rows to pay"
 
 
+def test_joins_of_files_stay_with_polars_for_longer(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"key": np.arange(1_200_000)})
+    frame.write_parquet(tmp_path / "many.parquet")
+    of_file, engine = pl.scan_parquet(tmp_path / "many.parquet"), PolarsEngine()
+    assert engine.explain(frame.lazy().join(frame.lazy(), on="key")).endswith("Linkwise, from 1000000 rows on")
+    assert engine.explain(frame.lazy().join(of_file, on="key")).startswith("all stays with Polars")
+    assert engine.explain(of_file.sort("key")) == "sort by key: Linkwise, from 1000000 rows on"
+    every = PolarsEngine(pricing=False)
+    assert every.explain(frame.lazy().join(of_file, on="key")) == "join inner, key = key: Linkwise"
+
+
 def test_plans_of_another_polars(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_PLANS_KNOWN", 1)
     check(frame_of(23).lazy().sort("row"), taken=0, ordered=True)

@@ -40,8 +40,8 @@ class PolarsEngine(Engine):
     Parameters
     ----------
     pricing
-        ``True``: Linkwise takes sorts and distinct rows of a million rows or more, and joins with eight million or more
-        on both sides; with fewer, Polars is as fast or faster. ``False``: it takes all steps that it can.
+        ``True``: Linkwise takes steps with a million rows or more, for a join on both sides, and eight million if rows
+        come from files; with fewer, Polars is as fast or faster. ``False``: it takes all steps that it can.
     raise_on_fail
         Whether a part that stays with Polars is an error.
     **execution

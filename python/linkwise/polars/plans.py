@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import polars as pl
@@ -24,13 +24,14 @@ Frame = Callable[[Run], pl.LazyFrame]
 
 @dataclass
 class Rebuilt:
-    """A rebuilt part of a plan: its frame, the columns of that, an upper bound of the rows that it reads, and the steps
-    that Linkwise takes in it, by identity.
+    """A rebuilt part of a plan: its frame, the columns of that, an upper bound of the rows that it reads, whether any are
+    in files, and the steps that Linkwise takes in it, by identity.
     """
 
     frame: Frame
     schema: pl.Schema
     rows: int
+    reads_files: bool
     taken: dict[int, Taken] = field(default_factory=dict)
 
 
@@ -94,6 +95,7 @@ class Plan:
             lambda run: make([source.frame(run) for source in sources]),
             schema,
             sum(source.rows for source in sources),
+            any(source.reads_files for source in sources),
             {key: taken for source in sources for key, taken in source.taken.items()},
         )
 
@@ -105,7 +107,7 @@ class Plan:
 
     def _dataframescan(self, node: Any) -> Rebuilt:
         frame, schema = pl.DataFrame._from_pydf(node.df), self._schema()
-        return Rebuilt(lambda run: frame.lazy().select(schema.names()), schema, len(frame))
+        return Rebuilt(lambda run: frame.lazy().select(schema.names()), schema, len(frame), reads_files=False)
 
     def _scan(self, node: Any) -> Rebuilt:
         kind, told, *_ = node.scan_type
@@ -143,11 +145,11 @@ class Plan:
             raise NotRebuilt(f"a scan of {kind} files that cannot be made again: {error}") from None
         if found != schema:
             raise NotRebuilt(f"a scan of {kind} files whose columns have other types when they are read again")
-        return Rebuilt(lambda run: source, schema, rows)
+        return Rebuilt(lambda run: source, schema, rows, reads_files=True)
 
     def _cache(self, node: Any) -> Rebuilt:
         source, key = self.rebuilt(node.input), node.id_
-        return Rebuilt(lambda run: run.once(key, source.frame), source.schema, source.rows, source.taken)
+        return replace(source, frame=lambda run: run.once(key, source.frame))
 
     # What Polars does itself.
 
@@ -223,8 +225,11 @@ class Plan:
         names = [[key.column for key in keys] for keys in sides]
         if how in ("Full", "Right") and any(len({*some}) < len(some) for some in names):
             raise NotRebuilt(f"a {how.lower()} join that names a column twice")
-        taken = Join(self._schema(), cast(Any, how.lower()), sides, nulls_equal, part, suffix, coalesces, order)
         inputs = [node.input_left, node.input_right]
+        taken = Join(
+            self._schema(), cast(Any, how.lower()), sides, nulls_equal, part, suffix, coalesces, order,
+            of_files=any(self.rebuilt(each).reads_files for each in inputs),
+        )  # fmt: skip
         if node.predicate is None:
             return self._step(taken, inputs)
         predicate = self._expressions.rebuilt(node.predicate.node)

@@ -20,6 +20,8 @@ from linkwise.sorting.api import sort, top_k, unique
 
 Rows = TypeVar("Rows", pl.DataFrame, pl.LazyFrame)
 
+_MANY_ROWS, _MANY_STREAMED_ROWS = 1_000_000, 8_000_000
+
 _COLUMN, _KEY = "column {}", "key {}"  # of frames whose columns are named by position
 _LEFT, _RIGHT = "left {}", "right {}"
 
@@ -36,7 +38,9 @@ class Taken(Protocol):
     """
 
     name: ClassVar[str]
-    least_rows: ClassVar[int]
+
+    @property
+    def least_rows(self) -> int: ...
 
     def unfit(self) -> str | None:
         """Why Linkwise cannot run the step; ``None`` if it can."""
@@ -133,7 +137,7 @@ class Sort:
     """Rows sorted by some keys, or only their slice ``part`` (offset, length)."""
 
     name: ClassVar = "sort"
-    least_rows: ClassVar = 1_000_000
+    least_rows: ClassVar = _MANY_ROWS
 
     schema: pl.Schema
     keys: list[pl.Expr]
@@ -188,7 +192,7 @@ class Distinct:
     """One row of each key; if ``columns`` is ``None``, the key is all columns."""
 
     name: ClassVar = "distinct"
-    least_rows: ClassVar = 1_000_000
+    least_rows: ClassVar = _MANY_ROWS
 
     schema: pl.Schema
     keep: Literal["first", "last", "any", "none"]
@@ -225,7 +229,6 @@ class Join:
     """A join by equal keys. ``sides``: the keys of each side."""
 
     name: ClassVar = "join"
-    least_rows: ClassVar = 8_000_000  # Polars streams its input through a join; for ours, all of it must be in memory
 
     schema: pl.Schema
     how: Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
@@ -235,6 +238,13 @@ class Join:
     suffix: str
     coalesces: bool
     order: Literal["none", "left", "right", "left_right", "right_left"]
+    of_files: bool
+    """Whether rows of a side come from files: Polars streams these through its join, and for ours all are collected."""
+
+    @property
+    def least_rows(self) -> int:
+        """See ``Taken``."""
+        return _MANY_STREAMED_ROWS if self.of_files else _MANY_ROWS
 
     def unfit(self) -> str | None:
         """See ``Taken``."""
