@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from linkwise._arrow import pa, pc
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_rows
 
