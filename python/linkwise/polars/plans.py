@@ -24,15 +24,15 @@ Frame = Callable[[Run], pl.LazyFrame]
 
 @dataclass
 class Rebuilt:
-    """A rebuilt part of a plan: its frame, the columns of that, an upper bound of the rows that it reads, whether any are
-    in files, and the steps that Linkwise takes in it, by identity.
-    """
+    """A rebuilt part of a plan."""
 
     frame: Frame
     schema: pl.Schema
     rows: int
+    """An upper bound of the rows that it reads."""
     reads_files: bool
     taken: dict[int, Taken] = field(default_factory=dict)
+    """The steps in it that Linkwise takes, by identity."""
 
 
 class Plan:

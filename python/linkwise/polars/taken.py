@@ -32,15 +32,13 @@ def sliced(frame: Rows, part: Sequence[Any] | None) -> Rows:
 
 
 class Taken(Protocol):
-    """A step that Linkwise can take.
-
-    ``name`` is what it is called in explanations. ``least_rows``: from how many it pays; for a join, on both sides.
-    """
+    """A step that Linkwise can take. ``name`` is what it is called in explanations."""
 
     name: ClassVar[str]
 
     @property
-    def least_rows(self) -> int: ...
+    def least_rows(self) -> int:
+        """The rows from which on it pays, for a join of its smaller side."""
 
     def unfit(self) -> str | None:
         """Why Linkwise cannot run the step; ``None`` if it can."""
