@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -357,6 +358,29 @@ def test_joins_of_files_stay_with_polars_for_longer(tmp_path: Path) -> None:
     assert engine.explain(of_file.sort("key")) == "sort by key: Linkwise, from 1000000 rows on"
     every = PolarsEngine(pricing=False)
     assert every.explain(frame.lazy().join(of_file, on="key")) == "join inner, key = key: Linkwise"
+
+
+def test_a_file_is_not_collected_to_learn_that_few_rows_join_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The filtered side may have more rows than the file, but only computing it tells."""
+    monkeypatch.setattr("linkwise.polars.taken._MANY_STREAMED_ROWS", 1000)
+    pl.DataFrame({"key": np.arange(2000), "a": np.arange(2000)}).write_parquet(tmp_path / "file.parquet")
+    pl.DataFrame({"key": np.arange(3000) % 2000, "b": np.arange(3000)}).write_parquet(tmp_path / "longer.parquet")
+    few = pl.scan_parquet(tmp_path / "longer.parquet").filter(col("b") % 100 == 7)
+    query = few.join(pl.scan_parquet(tmp_path / "file.parquet"), on="key").filter(col("a") + col("b") >= 0)
+    engine, collected = PolarsEngine(), []
+    real = pl.LazyFrame.collect
+
+    def watched(frame: pl.LazyFrame, *arguments: Any, **options: Any) -> Any:
+        found = real(frame, *arguments, **options)
+        collected.append(len(found))
+        return found
+
+    monkeypatch.setattr(pl.LazyFrame, "collect", watched)
+    found = query.collect(engine=engine)
+    assert engine.steps[0].reason == "too few rows to pay" and engine.steps[0].rows == 30
+    assert 2000 not in collected and sorted(found["b"].to_list()) == list(range(7, 3000, 100))
 
 
 def test_plans_of_another_polars(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,8 @@ class Rebuilt:
     rows: int
     """An upper bound of the rows that it reads."""
     reads_files: bool
+    has_all_rows: bool = False
+    """Whether it has exactly as many rows as it reads."""
     taken: dict[int, Taken] = field(default_factory=dict)
     """The steps in it that Linkwise takes, by identity."""
 
@@ -96,7 +98,7 @@ class Plan:
             schema,
             sum(source.rows for source in sources),
             any(source.reads_files for source in sources),
-            {key: taken for source in sources for key, taken in source.taken.items()},
+            taken={key: taken for source in sources for key, taken in source.taken.items()},
         )
 
     def _on(self, below: int, make: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Rebuilt:
@@ -107,7 +109,9 @@ class Plan:
 
     def _dataframescan(self, node: Any) -> Rebuilt:
         frame, schema = pl.DataFrame._from_pydf(node.df), self._schema()
-        return Rebuilt(lambda run: frame.lazy().select(schema.names()), schema, len(frame), reads_files=False)
+        return Rebuilt(
+            lambda run: frame.lazy().select(schema.names()), schema, len(frame), reads_files=False, has_all_rows=True
+        )
 
     def _scan(self, node: Any) -> Rebuilt:
         kind, told, *_ = node.scan_type
@@ -133,9 +137,10 @@ class Plan:
             if kind == "parquet":
                 source = pl.scan_parquet(node.paths, glob=False, hive_partitioning=False, **named)
                 rows = source.select(pl.len()).collect().item()
+                has_all_rows = predicate is None and options.n_rows is None
             elif kind == "csv":
                 source = pl.scan_csv(node.paths, glob=False, **_csv_options(json.loads(told)), **named)
-                rows = _MANY
+                rows, has_all_rows = _MANY, False
             else:
                 raise NotRebuilt(f"a scan of {kind} files")
             source = sliced(source, options.n_rows)
@@ -145,7 +150,7 @@ class Plan:
             raise NotRebuilt(f"a scan of {kind} files that cannot be made again: {error}") from None
         if found != schema:
             raise NotRebuilt(f"a scan of {kind} files whose columns have other types when they are read again")
-        return Rebuilt(lambda run: source, schema, rows, reads_files=True)
+        return Rebuilt(lambda run: source, schema, rows, reads_files=True, has_all_rows=has_all_rows)
 
     def _cache(self, node: Any) -> Rebuilt:
         source, key = self.rebuilt(node.input), node.id_
@@ -170,7 +175,8 @@ class Plan:
 
     def _simpleprojection(self, node: Any) -> Rebuilt:
         names = list(self._schema())
-        return self._on(node.input, lambda frame: frame.select(names))
+        made = self._on(node.input, lambda frame: frame.select(names))
+        return replace(made, has_all_rows=self.rebuilt(node.input).has_all_rows)
 
     def _filter(self, node: Any) -> Rebuilt:
         predicate = self._expressions.rebuilt(node.predicate.node)
@@ -243,7 +249,8 @@ class Plan:
         sources = [self.rebuilt(each) for each in inputs]
         rows = [source.rows for source in sources]
         if taken.unfit() is None and self._pays(taken, min(rows)):
-            made.frame = lambda run: finish(run.take(taken, [source.frame(run) for source in sources], rows))
+            are_known = [source.has_all_rows for source in sources]
+            made.frame = lambda run: finish(run.take(taken, [source.frame(run) for source in sources], rows, are_known))
             made.taken[id(taken)] = taken
         return made
 

@@ -92,14 +92,17 @@ class Run:
             self._shared[key] = frame(self).collect(engine="streaming").lazy()
         return self._shared[key]
 
-    def take(self, taken: Taken, inputs: Sequence[pl.LazyFrame], most_rows: Sequence[int]) -> pl.LazyFrame:
-        """Run a step by Linkwise, or by Polars if that is faster or Linkwise cannot. ``most_rows``: of each input.
+    def take(
+        self, taken: Taken, inputs: Sequence[pl.LazyFrame], most_rows: Sequence[int], are_known: Sequence[bool]
+    ) -> pl.LazyFrame:
+        """Run a step by Linkwise, or by Polars if that is faster or Linkwise cannot.
 
-        The smaller input is computed first. If it has too few rows, the other one stays a part of Polars' plan, which
-        need not hold it in memory.
+        ``most_rows``: of each input; ``are_known``: whether it has exactly as many. An input of which that is not known
+        is computed first, and of two the smaller one. If it has too few rows, the other one stays a part of Polars'
+        plan, which need not hold it in memory.
         """
         frames: dict[int, pl.DataFrame] = {}
-        for place in sorted(range(len(inputs)), key=most_rows.__getitem__):
+        for place in sorted(range(len(inputs)), key=lambda place: (are_known[place], most_rows[place])):
             frames[place] = inputs[place].collect(engine="streaming")
             if not self.pays(taken, len(frames[place])):
                 reason = "too few rows to pay"
