@@ -74,7 +74,7 @@ def in_one_array(column: pa.ChunkedArray) -> pa.Array:
 def with_long_chunks(table: pa.Table) -> pa.Table:
     """The table with short chunks copied into one, on all cores, so that it can be gathered from often.
 
-    Handing over a chunk takes time in each gather, and on many threads they wait for each other to do it.
+    Each gather hands over every chunk, for which threads wait for the interpreter's lock.
     """
 
     def long(column: pa.ChunkedArray) -> pa.ChunkedArray:

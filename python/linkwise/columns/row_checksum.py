@@ -80,8 +80,8 @@ def check_same_rows(before: RowChecksum, after: RowChecksum) -> None:
 def _sum_by_core(table: pa.Table) -> int | None:
     """The sum of the rows' hashes; ``None`` if the core does not support the type of a column.
 
-    On all cores, unless this thread works alone: a call per part and core would take long, for each has to be handed
-    all columns by one thread at a time.
+    Uses all cores, unless this thread works alone. Handing over the columns takes the interpreter's lock, so that one
+    call for many rows is faster than many calls on many threads.
     """
     columns = [column for column in table.columns if not pa.types.is_null(column.type)]
     return _core.Columns([[chunk for chunk in each.chunks if len(chunk)] for each in columns]).sum_of_hashes()

@@ -31,11 +31,11 @@ _TABLE_BYTES = 40  # per row of the build side: its entry in the hash table, and
 _OF_MEMORY = 3  # the build side may take memory / _OF_MEMORY
 _PARTS_AHEAD = 4  # per core: one being decoded, one joined, one encoded, and one that waits
 _ON_CORES = ExecutionOptions(strategy="cpu")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class _Made:
+class _PartOfResult:
     """What a part of the probe side makes of the result."""
 
     of_rows: int
@@ -126,12 +126,12 @@ class StreamedJoin:
             with self.steps.span("gather"):
                 return table.rows(joined, part, matches, first, count, whole_sides=whole_sides)
 
-        def made_of(part: pa.Table, matches: HashMatches | None) -> _Made:
+        def made_of(part: pa.Table, matches: HashMatches | None) -> _PartOfResult:
             count = 0 if matches is None else table.count(matches)
             if matches is None or count < _PART_ROWS // 4:
                 few = None if matches is None else rows_of(part, matches, 0, count)
-                return _Made(part.num_rows, count, few)
-            return _Made(part.num_rows, count, partial(rows_of, part, matches))
+                return _PartOfResult(part.num_rows, count, few)
+            return _PartOfResult(part.num_rows, count, partial(rows_of, part, matches))
 
         for made in self._looked_up(table, made_of, on_progress):
             outlook.check(made.of_rows * row_bytes[1 - held], made.count * of_result)
@@ -199,8 +199,8 @@ class StreamedJoin:
         )
 
     def _looked_up(
-        self, table: SharedTable, made_of: Callable[[pa.Table, HashMatches | None], Made], on_progress: Progress
-    ) -> Iterator[Made]:
+        self, table: SharedTable, made_of: Callable[[pa.Table, HashMatches | None], Result], on_progress: Progress
+    ) -> Iterator[Result]:
         """What ``made_of`` makes of each part of the probe side and its matches, on all cores, in order."""
         reader = self.readers[1 - self._held]
         names = list(dict.fromkeys(pair[1 - self._held] for pair in self.keys.pairs))
@@ -208,7 +208,7 @@ class StreamedJoin:
         keys_first = self._drops_unmatched and len(names) < len(reader.columns) and are_distinct
         all_rows, done = reader.rows, 0
 
-        def looked_up(part: Part) -> tuple[int, Made]:
+        def looked_up(part: Part) -> tuple[int, Result]:
             with self.steps.span("decode"):
                 of_keys = part.decode(names if keys_first else None)
             with self.steps.span("look up"):
@@ -230,7 +230,7 @@ class StreamedJoin:
 def parts_of(reader: Reader, memory: int) -> Iterator[Part]:
     """Parts of a streamed side, so small that all those in flight on the cores fit into its share of the memory.
 
-    They are longer where there are many: threads wait for each other once per call, however many rows it takes.
+    A long side is cut into longer parts: each call waits for the interpreter's lock, however many rows it is for.
     """
     cores = len(os.sched_getaffinity(0))
     most_bytes = max(memory // _OF_MEMORY // (_PARTS_AHEAD * cores), 1)

@@ -97,9 +97,9 @@ class Run:
     ) -> pl.LazyFrame:
         """Run a step by Linkwise, or by Polars if that is faster or Linkwise cannot.
 
-        ``most_rows``: of each input; ``are_known``: whether it has exactly as many. An input of which that is not known
-        is computed first, and of two the smaller one. If it has too few rows, the other one stays a part of Polars'
-        plan, which need not hold it in memory.
+        ``most_rows``: of each input; ``are_known``: whether it has exactly as many. An input whose number of rows is
+        not known is computed first; of two such inputs, the one with the lower bound. If it has too few rows, the
+        other one stays a part of Polars' plan, which need not hold it in memory.
         """
         frames: dict[int, pl.DataFrame] = {}
         for place in sorted(range(len(inputs)), key=lambda place: (are_known[place], most_rows[place])):

@@ -88,7 +88,7 @@ template <typename Number>
   for (; i < count; ++i) words[i] = bit(bits, begin + i) ? 1 : 0;
 }
 
-// Of a null, a hash and a word that no number makes.
+// The hash of a null's row is inverted, and its word is always the same.
 [[gnu::target_clones("arch=x86-64-v4", "avx2", "default")]] void set_nulls(std::uint64_t* hashes, std::uint64_t* words,
                                                                            const std::uint64_t* valid,
                                                                            std::uint64_t count) {
