@@ -112,6 +112,49 @@ def test_strings(device: OnDevice, index: Any, shift: int) -> None:
     assert device.get(to, np.uint8).tobytes() == b"".join(expected)
 
 
+@pytest.mark.parametrize("words", [1, 3, 8])
+@pytest.mark.parametrize("begin", [0, 5])
+def test_string_words(device: OnDevice, begin: int, words: int) -> None:
+    """Seven bytes and their number, of strings of any length, beginning anywhere."""
+    random = np.random.default_rng(words)
+    strings = [LONG[: random.integers(0, len(LONG))].encode() for _ in range(300)]
+    strings[:5] = b"", b"\0", b"\xff" * 12, b"begin" + b"\0" * 7, b"begin" + b"seven b"
+    nulls = random.integers(0, 2, 300).astype(np.uint8) * np.uint8(255)
+    ends = np.cumsum([0, *map(len, strings)]).astype(np.uint64)
+    source = _core.StringPiece(device.put(ends), device.put(np.frombuffer(b"".join(strings), np.uint8)))
+    for are_null in (nulls, nulls[:0]):
+        to = [device.memory(8 * len(strings)) for _ in range(words)]
+        _core.string_words(device.runtime, device.stream, source, device.put(are_null), begin, to)
+        for word, found in enumerate(to):
+            first = begin + 7 * word
+            parts = [string[first : first + 7] for string in strings]
+            expected = [int.from_bytes(part.ljust(7, b"\0")) << 8 | len(part) for part in parts]
+            if len(are_null):
+                expected = [0 if is_null else number for number, is_null in zip(expected, nulls, strict=True)]
+            assert device.get(found, np.uint64).tolist() == expected
+
+
+@pytest.mark.parametrize("first", [0, 1, 31, 64])
+@pytest.mark.parametrize("count", [0, 1, 32, 3001])
+def test_expand_bits(device: OnDevice, count: int, first: int) -> None:
+    bits = np.random.default_rng(count).integers(0, 1 << 32, 100, dtype=np.uint32)
+    is_set = np.unpackbits(bits.view(np.uint8), bitorder="little")[first : first + count]
+    for of_set, of_clear in ((0, 255), (1, 0)):
+        to = device.memory(count)
+        _core.expand_bits(device.runtime, device.stream, device.put(bits), first, of_set, of_clear, to)
+        assert (device.get(to, np.uint8) == np.where(is_set, of_set, of_clear)).all()
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_fill_nulls(device: OnDevice, width: int) -> None:
+    random = np.random.default_rng(width)
+    elements = random.integers(0, 100, 3001).astype(f"u{width}")
+    nulls = random.integers(0, 2, 3001).astype(np.uint8) * np.uint8(255)
+    there = device.put(elements)
+    _core.fill_nulls(device.runtime, device.stream, width, device.put(nulls), there)
+    assert (device.get(there, elements.dtype) == np.where(nulls, np.iinfo(elements.dtype).max, elements)).all()
+
+
 def columns_of_every_type(rows: int, chunks: int, seed: int) -> list[pa.ChunkedArray]:
     random = np.random.default_rng(seed)
     cuts = [0, *sorted(random.integers(0, rows + 1, chunks - 1).tolist()), rows]

@@ -20,6 +20,7 @@ engine_module = pytest.importorskip("linkwise.polars.engine", reason="engines ar
 PerformanceWarning = pl.exceptions.PerformanceWarning
 assert_frame_equal = pytest.importorskip("polars.testing").assert_frame_equal
 scan_sorted = pytest.importorskip("linkwise.polars").scan_sorted
+Size = pytest.importorskip("linkwise.polars.plans").Size
 PolarsEngine = engine_module.PolarsEngine
 
 col = pl.col
@@ -364,7 +365,7 @@ def test_a_file_is_not_collected_to_learn_that_few_rows_join_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The filtered side may have more rows than the file, but only computing it tells."""
-    monkeypatch.setattr("linkwise.polars.taken._MANY_STREAMED_ROWS", 1000)
+    monkeypatch.setattr("linkwise.polars.taken._MANY_STREAMED_ROWS", 250)
     pl.DataFrame({"key": np.arange(2000), "a": np.arange(2000)}).write_parquet(tmp_path / "file.parquet")
     pl.DataFrame({"key": np.arange(3000) % 2000, "b": np.arange(3000)}).write_parquet(tmp_path / "longer.parquet")
     few = pl.scan_parquet(tmp_path / "longer.parquet").filter(col("b") % 100 == 7)
@@ -381,6 +382,36 @@ def test_a_file_is_not_collected_to_learn_that_few_rows_join_with_it(
     found = query.collect(engine=engine)
     assert engine.steps[0].reason == "too few rows to pay" and engine.steps[0].rows == 30
     assert 2000 not in collected and sorted(found["b"].to_list()) == list(range(7, 3000, 100))
+
+
+def test_likely_rows_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read from files is not collected if, going by the plan, too few rows will pass its filters."""
+    monkeypatch.setattr("linkwise.polars.taken._MANY_STREAMED_ROWS", 1000)
+    numbers = np.arange(6000)
+    pl.DataFrame({"key": numbers, "a": numbers, "b": numbers.astype(str)}).write_parquet(tmp_path / "file.parquet")
+    of_file, engine = pl.scan_parquet(tmp_path / "file.parquet"), PolarsEngine()
+    likely = {
+        1: of_file, 3: of_file.filter(col("a") > 4), 10: of_file.filter(col("a") == 4), 5: of_file.filter(
+            (col("a") == 4) | (col("b").str.contains("9"))), 30: of_file.filter((col("a") == 4) & (col("key") < 9)),
+    }  # fmt: skip
+    for fraction, side in likely.items():
+        is_likely = 6000 / fraction >= 1000
+        assert engine.explain(of_file.join(side, on="key")).startswith("all stays with Polars") != is_likely
+    grouped = of_file.group_by("a").agg(col("key").sum())
+    assert "Linkwise" in engine.explain(of_file.join(grouped, on="a"))
+    assert engine.explain(of_file.join(grouped.filter(col("key") > 4), on="a")).startswith("all stays with Polars")
+
+
+@pytest.mark.parametrize(
+    ("how", "likely"),
+    [("inner", 50), ("left", 100), ("right", 5), ("semi", 50), ("anti", 50), ("full", 105)],
+)
+def test_likely_rows_of_joins(how: str, likely: float) -> None:
+    large, small = Size(300, 100, 200), Size.of(10, 0.5)
+    joined = large.joined(small, how)
+    assert joined.likely == likely and joined.most == 310
+    if how == "inner":
+        assert small.joined(large, how) == joined
 
 
 def test_plans_of_another_polars(monkeypatch: pytest.MonkeyPatch) -> None:

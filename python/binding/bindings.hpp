@@ -19,6 +19,7 @@ void bind_gathering(nanobind::module_& m);
 void bind_mapped_file(nanobind::module_& m);
 void bind_device_arrays(nanobind::module_& m);
 void bind_device_columns(nanobind::module_& m);
+void bind_arrow_columns(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);
 void bind_foreign_arrays(nanobind::module_& m);
 void bind_join(nanobind::module_& m);

@@ -62,6 +62,19 @@ std::string type_string(const nb::dlpack::dtype& type) {
   return (is_complex ? "<c" : std::string("<") + codes[type.code]) + std::to_string(type.bits / 8);
 }
 
+std::vector<DeviceArray> arrays_of(const nb::object& runtime_object, std::vector<ColumnPart> parts,
+                                   const nb::dlpack::dtype& type) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  std::vector<DeviceArray> arrays;
+  for (ColumnPart& part : parts) {
+    const MemoryView view = part.memory.view();
+    auto memory = std::make_shared<PartMemory>(runtime_object, runtime, part.gpu, std::move(part.memory),
+                                               std::move(part.ready), std::vector<void*>());
+    arrays.push_back({std::move(memory), view, type});
+  }
+  return arrays;
+}
+
 namespace {
 
 constexpr std::int64_t legacy_default_stream = 1;

@@ -11,6 +11,7 @@
 
 #include "linkwise/device/runtime.hpp"
 #include "linkwise/primitives/types.hpp"
+#include "linkwise/transfer/device_columns.hpp"
 
 namespace linkwise::binding {
 
@@ -64,5 +65,9 @@ struct DeviceArray {
   [[nodiscard]] std::size_t size() const { return view.bytes * 8 / type.bits; }
   [[nodiscard]] bool simulated() const { return memory->runtime().simulated(); }
 };
+
+/// A column's parts as arrays of that type.
+std::vector<DeviceArray> arrays_of(const nanobind::object& runtime, std::vector<ColumnPart> parts,
+                                   const nanobind::dlpack::dtype& type);
 
 }  // namespace linkwise::binding

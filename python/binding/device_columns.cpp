@@ -23,19 +23,6 @@ namespace {
 
 using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 
-std::vector<DeviceArray> arrays_of(const nb::object& runtime_object, std::vector<ColumnPart> parts,
-                                   const nb::dlpack::dtype& type) {
-  auto& runtime = nb::cast<Runtime&>(runtime_object);
-  std::vector<DeviceArray> arrays;
-  for (ColumnPart& part : parts) {
-    const MemoryView view = part.memory.view();
-    auto memory = std::make_shared<PartMemory>(runtime_object, runtime, part.gpu, std::move(part.memory),
-                                               std::move(part.ready), std::vector<void*>());
-    arrays.push_back({std::move(memory), view, type});
-  }
-  return arrays;
-}
-
 std::vector<DeviceArray> bring(const nb::object& runtime_object, const std::vector<int>& gpus, const Array& column) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
   (void)key_type_of(column.dtype());  // rejects types that the resulting arrays could not be exported with

@@ -22,29 +22,6 @@ namespace nb = nanobind;
 namespace linkwise::binding {
 namespace {
 
-// A column's chunks, kept alive by this; no column if there are no chunks, or their type is not supported.
-class OwnedColumn {
- public:
-  enum class For { cores, gpus };  // for GPUs, CUDA is asked which chunks are pinned
-
-  explicit OwnedColumn(const nb::list& chunks, For who = For::gpus) {
-    std::vector<const ArrowArray*> arrays;
-    for (const nb::handle chunk : chunks) {
-      owned_.push_back(std::make_unique<ArrowColumn>(nb::borrow<nb::object>(chunk)));
-      arrays.push_back(&owned_.back()->array());
-    }
-    if (owned_.empty()) return;
-    column_ = chunked_column_of(owned_.front()->schema(), arrays);
-    if (!column_ || who == For::cores) return;
-    for (ColumnChunk& chunk : column_->chunks) chunk.pageable = !is_pinned(chunk.values);
-  }
-  [[nodiscard]] const std::optional<ChunkedColumn>& column() const { return column_; }
-
- private:
-  std::vector<std::unique_ptr<ArrowColumn>> owned_;
-  std::optional<ChunkedColumn> column_;
-};
-
 nb::object bytes_of(std::optional<HugePageBuffer>&& buffer, std::uint64_t bytes) {
   return buffer ? nb::cast(numpy_of<std::uint8_t>(std::move(*buffer), bytes)) : nb::none();
 }

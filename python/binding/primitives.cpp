@@ -192,6 +192,19 @@ void bind_gathers(nb::module_& m) {
          const MemoryView& to) { gather_strings(r, s, index_bytes, pieces, indices, sums, to); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("index_bytes"), nb::arg("pieces"), nb::arg("indices"),
       nb::arg("sums"), nb::arg("to"));
+  m.def(
+      "string_words",
+      [](Runtime& r, Stream s, const StringPiece& from, const MemoryView& nulls, std::uint64_t begin,
+         const std::vector<MemoryView>& to) { string_words(r, s, from, nulls, begin, to); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("source"), nb::arg("nulls"), nb::arg("begin"), nb::arg("to"));
+  m.def(
+      "expand_bits",
+      [](Runtime& r, Stream s, const MemoryView& bits, std::uint64_t first, std::uint8_t set, std::uint8_t clear,
+         const MemoryView& to) { expand_bits(r, s, bits, first, {set, clear}, to); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("bits"), nb::arg("first"), nb::arg("set"), nb::arg("clear"),
+      nb::arg("to"));
+  m.def("fill_nulls", &fill_nulls, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("nulls"),
+        nb::arg("elements"));
 }
 
 void bind_partitioning(nb::module_& m) {

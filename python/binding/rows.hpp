@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/join/host_merge_join.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
 #include "linkwise/primitives/host/huge_page_buffer.hpp"
@@ -87,6 +88,34 @@ class ArrowColumn {
 
   ArrowSchema schema_{};
   ArrowArray array_{};
+};
+
+/// A column's chunks, kept alive by this; no column if there are no chunks, or their type is not supported.
+class OwnedColumn {
+ public:
+  enum class For { cores, gpus };  // for GPUs, CUDA is asked which chunks are pinned
+
+  explicit OwnedColumn(const nanobind::list& chunks, For who = For::gpus) {
+    std::vector<const ArrowArray*> arrays;
+    for (const nanobind::handle chunk : chunks) {
+      owned_.push_back(std::make_unique<ArrowColumn>(nanobind::borrow<nanobind::object>(chunk)));
+      arrays.push_back(&owned_.back()->array());
+    }
+    if (owned_.empty()) return;
+    column_ = chunked_column_of(owned_.front()->schema(), arrays);
+    if (!column_ || who == For::cores) return;
+    for (ColumnChunk& chunk : column_->chunks) chunk.pageable = !is_pinned(chunk.values);
+  }
+  [[nodiscard]] const std::optional<ChunkedColumn>& column() const { return column_; }
+  [[nodiscard]] std::vector<KeyColumn> keys() const {
+    std::vector<KeyColumn> keys;
+    for (const auto& chunk : owned_) keys.push_back(chunk->key(/*descending=*/false, /*nulls_first=*/false));
+    return keys;
+  }
+
+ private:
+  std::vector<std::unique_ptr<ArrowColumn>> owned_;
+  std::optional<ChunkedColumn> column_;
 };
 
 // Row keys together with the columns that they refer to, which may be split into consecutive parts.

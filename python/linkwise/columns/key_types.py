@@ -74,6 +74,13 @@ def is_number(kind: pa.DataType) -> bool:
     return _storage_of(kind) is not None
 
 
+def number_dtype(kind: pa.DataType) -> np.dtype[np.generic]:
+    """The NumPy type that a column of that type, for which ``is_number`` holds, is sorted as."""
+    storage = _storage_of(kind)
+    assert storage is not None
+    return cast("np.dtype[np.generic]", np.dtype(storage.to_pandas_dtype()))
+
+
 def array_of_column(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
     """A column of numbers without nulls as an array; without a copy if it has one chunk and is not of bool."""
     kind = column.type

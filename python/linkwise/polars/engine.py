@@ -41,7 +41,8 @@ class PolarsEngine(Engine):
     ----------
     pricing
         ``True``: Linkwise takes steps with a million rows or more, for a join on both sides, and eight million if rows
-        come from files; with fewer, Polars is as fast or faster. ``False``: it takes all steps that it can.
+        come from files; with fewer, Polars is as fast or faster. How many rows of files a step will have is estimated
+        first, from the plan, since learning it takes time. ``False``: it takes all steps that it can.
     raise_on_fail
         Whether a part that stays with Polars is an error.
     **execution

@@ -98,6 +98,15 @@ _FUNCTIONS: dict[str, Callable[..., pl.Expr]] = {
     "TemporalFunction.OffsetBy": lambda inputs: inputs[0].dt.offset_by(inputs[1]),
 }  # fmt: skip
 
+# The fraction of rows that probably pass; of other predicates a third, as of a comparison.
+_COMPARISON = 1 / 3
+_PASSING = {
+    "Eq": 0.1, "EqValidity": 0.1, "NotEq": 0.9, "NotEqValidity": 0.9, "dynamic_pred": 1.0,
+    "BooleanFunction.IsBetween": 0.25, "BooleanFunction.IsIn": 0.5,
+    "BooleanFunction.IsNull": 0.1, "BooleanFunction.IsNotNull": 0.9,
+    "StringFunction.Contains": 0.1, "StringFunction.StartsWith": 0.1, "StringFunction.EndsWith": 0.1,
+}  # fmt: skip
+
 _AGGREGATIONS: dict[str, Callable[[pl.Expr, Any], pl.Expr]] = {
     "sum": lambda values, _: values.sum(),
     "mean": lambda values, _: values.mean(),
@@ -153,6 +162,26 @@ class Expressions:
             raise NotRebuilt(f"an expression of kind {kind}")
         made: pl.Expr = make(node)
         return made
+
+    def selectivity(self, index: int) -> float:
+        """The fraction of rows that probably pass a predicate, by its form alone.
+
+        The factors are those of Selinger et al., "Access Path Selection in a Relational Database Management System"
+        (SIGMOD 1979), table 1, for columns without statistics.
+        """
+        node = self._view(index)
+        if type(node).__name__ == "BinaryExpr":
+            name = str(node.op).rpartition(".")[2]
+            if name in ("And", "LogicalAnd", "Or", "LogicalOr"):
+                left, right = self.selectivity(node.left), self.selectivity(node.right)
+                return left * right if name.endswith("And") else left + right - left * right
+            return _PASSING.get(name, _COMPARISON)
+        if type(node).__name__ != "Function":
+            return _COMPARISON
+        function = str(node.function_data[0])
+        if function == "BooleanFunction.Not":
+            return 1 - self.selectivity(node.input[0])
+        return _PASSING.get(function, _COMPARISON)
 
     def _view(self, index: int) -> Any:
         try:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any, Self, cast
 
 import polars as pl
 
@@ -22,14 +22,53 @@ from linkwise.polars.taken import Distinct, Join, Run, Sort, Taken, sliced
 Frame = Callable[[Run], pl.LazyFrame]
 
 
+@dataclass(frozen=True)
+class Size:
+    """How many rows a part of a plan has: at most, and probably; and without its filters, probably."""
+
+    most: int
+    likely: float
+    unfiltered: float
+
+    @classmethod
+    def of(cls, rows: int, selectivity: float = 1.0) -> Self:
+        """The size of a source with so many rows, of which this fraction passes its filter."""
+        return cls(rows, rows * selectivity, rows)
+
+    @classmethod
+    def sum(cls, sizes: Sequence[Self]) -> Self:
+        """The size of several parts together."""
+        return cls(*(sum(numbers) for numbers in zip(*map(astuple, sizes), strict=True)))
+
+    def filtered(self, selectivity: float) -> Self:
+        """The size of the fraction that passes a filter."""
+        return replace(self, likely=self.likely * selectivity)
+
+    def joined(self, other: Self, how: str) -> Self:
+        """The size of a join with another part.
+
+        Of an inner join it is assumed that each row of the larger side has one match before any filter, so that the
+        smaller side's filters pass the same fraction of both.
+        """
+        most = self.most + other.most
+        if how == "anti":
+            return replace(self, most=most, likely=self.likely / 2)
+        if how in ("inner", "semi"):
+            large, small = (other, self) if how == "inner" and self.unfiltered < other.unfiltered else (self, other)
+            fraction = small.likely / small.unfiltered if small.unfiltered else 0.0
+            return replace(large, most=most, likely=large.likely * min(fraction, 1.0))
+        if how in ("left", "right"):
+            return replace(self if how == "left" else other, most=most)
+        return self.sum([self, other])
+
+
 @dataclass
 class Rebuilt:
     """A rebuilt part of a plan."""
 
     frame: Frame
     schema: pl.Schema
-    rows: int
-    """An upper bound of the rows that it reads."""
+    size: Size
     reads_files: bool
     has_all_rows: bool = False
     """Whether it has exactly as many rows as it reads."""
@@ -96,7 +135,7 @@ class Plan:
         return Rebuilt(
             lambda run: make([source.frame(run) for source in sources]),
             schema,
-            sum(source.rows for source in sources),
+            Size.sum([source.size for source in sources]),
             any(source.reads_files for source in sources),
             taken={key: taken for source in sources for key, taken in source.taken.items()},
         )
@@ -110,7 +149,11 @@ class Plan:
     def _dataframescan(self, node: Any) -> Rebuilt:
         frame, schema = pl.DataFrame._from_pydf(node.df), self._schema()
         return Rebuilt(
-            lambda run: frame.lazy().select(schema.names()), schema, len(frame), reads_files=False, has_all_rows=True
+            lambda run: frame.lazy().select(schema.names()),
+            schema,
+            Size.of(len(frame)),
+            reads_files=False,
+            has_all_rows=True,
         )
 
     def _scan(self, node: Any) -> Rebuilt:
@@ -150,7 +193,9 @@ class Plan:
             raise NotRebuilt(f"a scan of {kind} files that cannot be made again: {error}") from None
         if found != schema:
             raise NotRebuilt(f"a scan of {kind} files whose columns have other types when they are read again")
-        return Rebuilt(lambda run: source, schema, rows, reads_files=True, has_all_rows=has_all_rows)
+        passing = 1.0 if node.predicate is None else self._expressions.selectivity(node.predicate.node)
+        size = Size.of(rows, passing)
+        return Rebuilt(lambda run: source, schema, size, reads_files=True, has_all_rows=has_all_rows)
 
     def _cache(self, node: Any) -> Rebuilt:
         source, key = self.rebuilt(node.input), node.id_
@@ -180,7 +225,8 @@ class Plan:
 
     def _filter(self, node: Any) -> Rebuilt:
         predicate = self._expressions.rebuilt(node.predicate.node)
-        return self._on(node.input, lambda frame: frame.filter(predicate))
+        made = self._on(node.input, lambda frame: frame.filter(predicate))
+        return replace(made, size=made.size.filtered(self._expressions.selectivity(node.predicate.node)))
 
     def _slice(self, node: Any) -> Rebuilt:
         return self._on(node.input, lambda frame: frame.slice(node.offset, node.len))
@@ -193,10 +239,11 @@ class Plan:
         if node.apply or options.dynamic is not None or options.rolling is not None:
             raise NotRebuilt("groups by windows, or of functions of Python's")
         keys, values = (self._expressions.all_named(some) for some in (node.keys, node.aggs))
-        return self._on(
+        made = self._on(
             node.input,
             lambda frame: sliced(frame.group_by(keys, maintain_order=node.maintain_order).agg(values), options.slice),
         )
+        return replace(made, size=made.size.filtered(_GROUPS))
 
     def _mapfunction(self, node: Any) -> Rebuilt:
         name, *arguments = node.function
@@ -213,11 +260,12 @@ class Plan:
         keys = self._expressions.all_named(node.by_column)
         part = node.slice and tuple(node.slice[:2])
         taken = Sort(self._schema(), keys, tuple(descending), tuple(nulls_last), part, is_stable=in_order)
-        return self._step(taken, [node.input])
+        return self._step(taken, [node.input], self.rebuilt(node.input).size)
 
     def _distinct(self, node: Any) -> Rebuilt:
         keep, subset, in_order, part = node.options
-        return self._step(Distinct(self._schema(), keep, subset, part, is_in_order=in_order), [node.input])
+        size = self.rebuilt(node.input).size.filtered(_GROUPS)
+        return self._step(Distinct(self._schema(), keep, subset, part, is_in_order=in_order), [node.input], size)
 
     def _join(self, node: Any) -> Rebuilt:
         if self._validates:
@@ -236,25 +284,34 @@ class Plan:
             self._schema(), cast(Any, how.lower()), sides, nulls_equal, part, suffix, coalesces, order,
             of_files=any(self.rebuilt(each).reads_files for each in inputs),
         )  # fmt: skip
+        left, right = (self.rebuilt(each).size for each in inputs)
+        size = left.joined(right, taken.how)
         if node.predicate is None:
-            return self._step(taken, inputs)
+            return self._step(taken, inputs, size)
         predicate = self._expressions.rebuilt(node.predicate.node)
-        return self._step(taken, inputs, lambda frame: frame.filter(predicate))
+        passing = self._expressions.selectivity(node.predicate.node)
+        return self._step(taken, inputs, size.filtered(passing), lambda frame: frame.filter(predicate))
 
     def _step(
-        self, taken: Taken, inputs: list[int], finish: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda frame: frame
+        self,
+        taken: Taken,
+        inputs: list[int],
+        size: Size,
+        finish: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda frame: frame,
     ) -> Rebuilt:
-        """A step that Linkwise may take, and what Polars does with its rows."""
-        made = self._made(lambda frames: finish(taken.by_polars(frames)), inputs)
+        """A step that Linkwise may take, of that size, and what Polars does with its rows."""
+        made = replace(self._made(lambda frames: finish(taken.by_polars(frames)), inputs), size=size)
         sources = [self.rebuilt(each) for each in inputs]
-        rows = [source.rows for source in sources]
-        if taken.unfit() is None and self._pays(taken, min(rows)):
+        # What is read from files is collected to learn how many rows it has only if these are probably many.
+        rows = [source.size.likely if made.reads_files else source.size.most for source in sources]
+        if taken.unfit() is None and self._pays(taken, int(min(rows))):
             are_known = [source.has_all_rows for source in sources]
             made.frame = lambda run: finish(run.take(taken, [source.frame(run) for source in sources], rows, are_known))
             made.taken[id(taken)] = taken
         return made
 
 
+_GROUPS = 1 / 3  # of the rows, where nothing is known of how many groups there are
 _MANY = 1 << 62  # the assumed rows of a file whose rows can only be counted by reading it
 _CSV_KNOWN = {
     "skip_rows", "has_header", "infer_schema_length", "raise_if_empty", "ignore_errors", "skip_rows_after_header",

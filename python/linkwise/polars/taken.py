@@ -93,16 +93,16 @@ class Run:
         return self._shared[key]
 
     def take(
-        self, taken: Taken, inputs: Sequence[pl.LazyFrame], most_rows: Sequence[int], are_known: Sequence[bool]
+        self, taken: Taken, inputs: Sequence[pl.LazyFrame], likely_rows: Sequence[float], are_known: Sequence[bool]
     ) -> pl.LazyFrame:
         """Run a step by Linkwise, or by Polars if that is faster or Linkwise cannot.
 
-        ``most_rows``: of each input; ``are_known``: whether it has exactly as many. An input whose number of rows is
-        not known is computed first; of two such inputs, the one with the lower bound. If it has too few rows, the
+        ``likely_rows``: of each input; ``are_known``: whether it has exactly as many. An input whose number of rows is
+        not known is computed first; of two such inputs, the one that probably has fewer. If it has too few rows, the
         other one stays a part of Polars' plan, which need not hold it in memory.
         """
         frames: dict[int, pl.DataFrame] = {}
-        for place in sorted(range(len(inputs)), key=lambda place: (are_known[place], most_rows[place])):
+        for place in sorted(range(len(inputs)), key=lambda place: (are_known[place], likely_rows[place])):
             frames[place] = inputs[place].collect(engine="streaming")
             if not self.pays(taken, len(frames[place])):
                 reason = "too few rows to pay"

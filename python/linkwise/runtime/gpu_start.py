@@ -41,6 +41,11 @@ def cores_finish_first(execution: ExecutionOptions, sorted_bytes: int) -> bool:
     return is_open and _taken_by_cores + _seconds_of_cores(sorted_bytes) <= _START_SECONDS
 
 
+def gpus_may_sort(execution: ExecutionOptions, sorted_bytes: int) -> bool:
+    """Whether sorting this many bytes is not left to the cores. Loads the driver if only that can tell."""
+    return not cores_finish_first(execution, sorted_bytes) and not execution.on_cores
+
+
 def _seconds_of_cores(sorted_bytes: int) -> float:
     return sorted_bytes / min(_CORE_BYTES * len(os.sched_getaffinity(0)), _HOST_BYTES)
 

@@ -14,11 +14,13 @@ import numpy.typing as npt
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Array
+from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, SortKey, one_direction
 from linkwise.interop.containers import hold
 from linkwise.interop.device_arrays import list_of_arrays, single_array
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, nothing_is_said, takes_execution
+from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.check import check_in_order, check_rows_in_order
@@ -28,6 +30,8 @@ from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
 from linkwise.sorting.resident_sort import may_be_resident, resident_sort
 from linkwise.sorting.tables import order_of_table, sort_table
+
+_MANY_ROWS = 1 << 20  # whose checksum is worth a thread
 
 Values = TypeVar("Values")
 
@@ -81,19 +85,25 @@ def _sort_table(
     table: pa.Table, keys: list[SortKey], options: ExecutionOptions, selection: Selection, *, with_report: bool
 ) -> tuple[pa.Table, SortReport | None]:
     """The table in order, whose rows are those that came in."""
-    is_checked = options.verify and selection.is_everything
-    if not with_report and selection.is_everything and may_be_resident(table, keys, options):
-        with ThreadPoolExecutor(1) as beside:  # the cores have little else to do
-            before = beside.submit(RowChecksum, table) if is_checked else None
-            in_order = resident_sort(table, keys, options)
-            if in_order is not None:
-                if before is not None:
-                    check_same_rows(before.result(), RowChecksum(in_order))
-                return in_order, None
-    in_order, report = sort_table(table, keys, options, selection)
-    if is_checked:
-        check_same_rows(RowChecksum(table), RowChecksum(in_order))
+    if not (options.verify and selection.is_everything):
+        return _sort_unchecked(table, keys, options, selection, with_report=with_report)
+    with ThreadPoolExecutor(1) as beside:
+        # Where GPUs sort, the cores have little else to do.
+        is_beside = table.num_rows >= _MANY_ROWS and gpus_may_sort(options, bytes_of(table))
+        before = beside.submit(RowChecksum, table) if is_beside else None
+        in_order, report = _sort_unchecked(table, keys, options, selection, with_report=with_report)
+        check_same_rows(RowChecksum(table) if before is None else before.result(), RowChecksum(in_order))
     return in_order, report
+
+
+def _sort_unchecked(
+    table: pa.Table, keys: list[SortKey], options: ExecutionOptions, selection: Selection, *, with_report: bool
+) -> tuple[pa.Table, SortReport | None]:
+    if not with_report and selection.is_everything and may_be_resident(table, keys, options):
+        in_order = resident_sort(table, keys, options)
+        if in_order is not None:
+            return in_order, None
+    return sort_table(table, keys, options, selection)
 
 
 def _sort_on_gpus(

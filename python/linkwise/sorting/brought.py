@@ -9,7 +9,7 @@ import numpy as np
 from linkwise._arrow import pa, pc
 from linkwise._typing import Array
 from linkwise.columns.decode import decoded
-from linkwise.columns.key_types import array_of_column, column_of_array, is_number
+from linkwise.columns.key_types import column_of_array, is_number
 from linkwise.columns.ranks import ranked
 from linkwise.columns.take import take
 from linkwise.sorting.device_columns import GpuColumns, Parts
@@ -27,25 +27,13 @@ class Brought:
 def bring(column: pa.ChunkedArray, gpus: GpuColumns) -> Brought:
     """Copy a column to the GPUs. Raises ``UsageError`` for one that they cannot compare."""
     plain = decoded(column)
+    if is_number(plain.type):
+        nulls = gpus.bring_nulls(plain) if plain.null_count else None
+        return Brought(gpus.bring_values(plain, nulls), nulls)
+    ranks = ranked(plain)
     is_null = plain.is_null().to_numpy() if plain.null_count else None
     nulls = None if is_null is None else gpus.bring(is_null.view(np.uint8) * np.uint8(255))
-    if not is_number(plain.type):
-        ranks = ranked(plain)
-        return Brought(gpus.bring(ranks.ranks), nulls, ranks.values)
-    if is_null is None:
-        return Brought(gpus.bring(array_of_column(plain)), None)
-    numbers = array_of_column(_without_nulls(plain)).copy()
-    numbers.view(f"i{numbers.itemsize}")[is_null] = -1  # so that a sort takes null rows for equal
-    return Brought(gpus.bring(numbers), nulls)
-
-
-def _without_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same buffers without the validity."""
-    chunks = [
-        pa.Array.from_buffers(chunk.type, len(chunk), [None, *chunk.buffers()[1:]], 0, chunk.offset)
-        for chunk in column.chunks
-    ]
-    return pa.chunked_array(chunks, type=column.type)
+    return Brought(gpus.bring(ranks.ranks), nulls, ranks.values)
 
 
 def in_host_memory(numbers: Array, is_null: Array | None, values: pa.Array | None, kind: pa.DataType) -> pa.Array:

@@ -9,9 +9,13 @@ from threading import RLock
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._typing import Array
+from linkwise.columns.gather import filled_chunks
+from linkwise.columns.key_types import number_dtype
 from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.session import open_session
@@ -63,6 +67,8 @@ class GpuColumns:
 
     def __init__(self, execution: ExecutionOptions, *, shared: bool = False) -> None:
         self.execution = execution
+        self.reports: list[_core.SortReport] | None = None
+        """What each operation took, if this is a list."""
         self._described = _simulated.setdefault(execution.machine, _Simulated()) if shared else _Simulated()
 
     @property
@@ -83,17 +89,44 @@ class GpuColumns:
             runtime = self._described.runtime
             if runtime is not None:
                 yield runtime, gpus_of(runtime.machine, self.execution.gpus)
+                self._report(runtime)
                 return
             with open_session(self.execution.machine) as runtime:
                 if runtime.simulated:
                     self._described.runtime = runtime
                 runtime.set_memory_limit(memory_limit_of(self.execution, runtime.machine))
                 yield runtime, gpus_of(runtime.machine, self.execution.gpus)
+                self._report(runtime)
+
+    def _report(self, runtime: _core.Runtime) -> None:
+        if self.reports is not None:
+            self.reports.append(_core.report_of(runtime, _core.SortOptions(verify=self.execution.verify)))
 
     def bring(self, column: Array) -> Parts:
         """Copy a column from host memory to the GPUs, an equal share to each."""
         with self.session() as (runtime, gpus):
             return _core.bring_column(runtime, gpus, column)
+
+    def bring_nulls(self, column: pa.ChunkedArray) -> Parts:
+        """Bytes that say of each row whether it is null, 255 if so, on the GPUs as ``bring`` puts a column there."""
+        with self.session() as (runtime, gpus):
+            return _core.bring_nulls(runtime, gpus, filled_chunks(column))
+
+    def bring_values(self, column: pa.ChunkedArray, nulls: Parts | None) -> Parts:
+        """Copy a column for which ``is_number`` holds, an equal share to each GPU. In null rows all bits are set."""
+        like = np.empty(0, number_dtype(column.type))
+        if not len(column):
+            return self.bring(like)
+        with self.session() as (runtime, gpus):
+            return _core.bring_values(runtime, gpus, filled_chunks(column), like, nulls or [])
+
+    def bring_words(self, column: pa.ChunkedArray, extent: tuple[int, int], nulls: Parts | None) -> list[Parts]:
+        """Words that compare, one after the other, as a column's strings do; those of null rows are equal.
+
+        ``extent``: what ``_core.words_of_strings`` returns.
+        """
+        with self.session() as (runtime, gpus):
+            return _core.bring_string_words(runtime, gpus, filled_chunks(column), *extent, nulls or [])
 
     def lend(self, columns: Mapping[str, tuple[list[Any], list[int | None]]]) -> dict[str, Parts]:
         """Take columns of other libraries' arrays, one on each GPU with its stream, without a copy."""
@@ -106,17 +139,20 @@ class GpuColumns:
         Sorts by one key after the other, the least significant first, as a radix sort does with digits.
         """
         with self.session() as (runtime, gpus):
-            plan = resident_plan(self.execution, gpus)
             numbers = _core.number_rows(runtime, gpus, [len(part) for part in keys[0]])
-            in_order: Parts = []
-            for number, (key, falls) in enumerate(reversed(list(zip(keys, descending, strict=True)))):
-                column = key if number == 0 else _core.take_rows(runtime, gpus, key, numbers)
-                options = _core.SortOptions(falls, self.execution.verify)
-                arrays, carried = cast(list[Any], column), cast(list[Any], numbers)
-                parts = _core.sort_device(runtime, plan, arrays, carried, [None] * len(gpus), False, options)
-                in_order = [cast(_core.DeviceArray, key) for key, _ in parts]
-                numbers = [cast(_core.DeviceArray, carried) for _, carried in parts]
-            return numbers, in_order
+        in_order: Parts = []
+        for number, (key, falls) in enumerate(reversed(list(zip(keys, descending, strict=True)))):
+            column = key if number == 0 else self.take(key, numbers)
+            in_order, numbers = self._sorted_by(column, numbers, descending=falls)
+        return numbers, in_order
+
+    def _sorted_by(self, keys: Parts, carried: Parts, *, descending: bool) -> tuple[Parts, Parts]:
+        with self.session() as (runtime, gpus):
+            plan = resident_plan(self.execution, gpus)
+            options = _core.SortOptions(descending, self.execution.verify)
+            arrays, values = cast(list[Any], keys), cast(list[Any], carried)
+            parts = _core.sort_device(runtime, plan, arrays, values, [None] * len(gpus), False, options)
+            return cast(tuple[Parts, Parts], tuple(map(list, zip(*parts, strict=True))))
 
     def take_all(self, columns: Sequence[Parts], rows: Parts) -> list[Parts]:
         """Gather the same rows of several columns, in random order."""

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import gather_columns, gpus_gather_faster
+from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import is_number
 from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.runtime.gpu_start import cores_finish_first
+from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.sorting.brought import bring, in_host_memory
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, fit_there, for_rows
 from linkwise.sorting.device_tables import sorted_rows
@@ -26,7 +27,7 @@ def may_be_resident(table: pa.Table, keys: Sequence[SortKey], execution: Executi
     if not all(key.column in names and is_number(table.schema.field(key.column).type) for key in keys):
         return False
     is_open = execution.strategy in ("auto", "radix") and execution.plan is None and execution.on_progress is None
-    if not is_open or cores_finish_first(execution, table.nbytes) or execution.on_cores:  # the last loads the driver
+    if not is_open or not gpus_may_sort(execution, bytes_of(table)):
         return False
     execution = for_rows(execution, table.num_rows)
     numbers = [column for column in table.columns if is_number(column.type)]

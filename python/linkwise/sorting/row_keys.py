@@ -18,6 +18,7 @@ from linkwise.columns.inside import column_named
 from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
+from linkwise.sorting.gpu_order import order_on_gpus
 from linkwise.sorting.host_sort import row_number_bytes, sort_keys
 from linkwise.sorting.report import SortReport, Steps
 
@@ -126,6 +127,10 @@ class RowKeys:
 
     def _order(self, execution: ExecutionOptions, *, wants_words: bool) -> tuple[Array, Array | None, SortReport]:
         steps = Steps()
+        found = order_on_gpus(self._columns, *self._directions, execution)
+        if found is not None:
+            steps.end("sort")
+            return found[0], None, found[1].after(steps)
         words = self.words()
         width = row_number_bytes(len(words))
         decides = self.decided_by_word

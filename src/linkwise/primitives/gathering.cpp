@@ -246,4 +246,54 @@ void gather_strings(Runtime& runtime, Stream stream, int index_bytes, std::span<
                }});
 }
 
+void string_words(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
+                  std::uint64_t begin, std::span<const MemoryView> to) {
+  require(to.size() <= RawStringWords::most, "words of strings", "too many words at once");
+  const RawStrings raw = raw_strings({&from, 1}, "words of strings");
+  const std::uint64_t count = raw.offsets.begin[raw.offsets.count];
+  require(nulls.bytes == 0 || nulls.bytes == count, "words of strings", "a byte for each row says whether it is null");
+  if (count == 0 || to.empty()) return;
+  std::vector<MemoryView> reads{from.offsets};
+  for (const MemoryView& view : {from.bytes, nulls})
+    if (view.bytes > 0) reads.push_back(view);
+  RawStringWords words{.begin = begin};
+  for (const MemoryView& word : to) {
+    require(word.bytes == 8 * count, "words of strings", "64 bits for each row");
+    words.word[words.count++] = reinterpret_cast<std::uint64_t*>(word.data);
+  }
+  const auto* is_null = nulls.bytes == 0 ? nullptr : reinterpret_cast<const std::uint8_t*>(nulls.data);
+  const double bytes_each = 8 * static_cast<double>(to.size() + 1) + static_cast<double>(from.bytes.bytes) / count;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"words of strings",
+                           std::move(reads),
+                           {to.begin(), to.end()},
+                           {"encode", count, bytes_each},
+                           [=, &kernels](void* native) { kernels.string_words(native, raw, is_null, words, count); }});
+}
+
+void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::uint64_t first, BytesOfBits bytes,
+                 const MemoryView& to) {
+  require(bits.bytes % 4 == 0 && 8 * bits.bytes >= first + to.bytes, "expand bits", "whole words, a bit for each row");
+  if (to.bytes == 0) return;
+  const auto* words = reinterpret_cast<const std::uint32_t*>(bits.data);
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"expand bits", {bits}, {to}, {"encode", to.bytes, 1.125}, [=, &kernels](void* native) {
+                             kernels.expand_bits(native, words, first, bytes, reinterpret_cast<std::uint8_t*>(to.data),
+                                                 to.bytes);
+                           }});
+}
+
+void fill_nulls(Runtime& runtime, Stream stream, int element_bytes, const MemoryView& nulls,
+                const MemoryView& elements) {
+  require(elements.bytes == nulls.bytes * static_cast<std::uint64_t>(element_bytes), "fill nulls",
+          "a byte for each element says whether it is null");
+  if (nulls.bytes == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream,
+                  {"fill nulls", {nulls}, {elements}, {"encode", nulls.bytes, 1.0}, [=, &kernels](void* native) {
+                     kernels.fill_nulls(native, element_bytes, reinterpret_cast<const std::uint8_t*>(nulls.data),
+                                        elements.data, nulls.bytes);
+                   }});
+}
+
 }  // namespace linkwise

@@ -59,4 +59,17 @@ void gather_lengths(Runtime& runtime, Stream stream, int index_bytes, std::span<
 void gather_strings(Runtime& runtime, Stream stream, int index_bytes, std::span<const StringPiece> pieces,
                     const MemoryView& indices, const MemoryView& sums, const MemoryView& to);
 
+/// Words of strings that lie on this device, which compare as the strings from byte `begin` on do: each is of seven
+/// bytes, and has 64 bits a row; up to RawStringWords::most of them. `nulls`: a byte for each row, whose words are 0
+/// where it is not 0; empty if there are none.
+void string_words(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
+                  std::uint64_t begin, std::span<const MemoryView> to);
+
+/// A byte for each bit of a bitmap in whole words of 32 bits, from bit `first` on.
+void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::uint64_t first, BytesOfBits bytes,
+                 const MemoryView& to);
+/// Sets all bits of the elements, of 1, 2, 4 or 8 bytes, whose byte in `nulls` is not 0, so that they are equal.
+void fill_nulls(Runtime& runtime, Stream stream, int element_bytes, const MemoryView& nulls,
+                const MemoryView& elements);
+
 }  // namespace linkwise

@@ -186,6 +186,15 @@ class Kernels {
                               std::uint64_t* lengths, std::uint64_t count) const = 0;
   virtual void gather_strings(void* stream, int index_bytes, const RawStrings& from, const void* indices,
                               const std::uint64_t* sums, void* to, std::uint64_t count) const = 0;
+  /// Each word of row i is 0 where nulls[i] is not 0, unless null.
+  virtual void string_words(void* stream, const RawStrings& from, const std::uint8_t* nulls, const RawStringWords& to,
+                            std::uint64_t count) const = 0;
+  /// to[i] = `bytes.set` where bit `first` + i is set, otherwise `bytes.clear`.
+  virtual void expand_bits(void* stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,
+                           std::uint8_t* to, std::uint64_t count) const = 0;
+  /// Sets all bits of elements of 1, 2, 4 or 8 bytes where nulls[i] is not 0.
+  virtual void fill_nulls(void* stream, int element_bytes, const std::uint8_t* nulls, void* elements,
+                          std::uint64_t count) const = 0;
   /// counts[d] = number of keys whose bits are d; 2^(end - begin) counters of 64 bits for each prefix, at most 2^16
   /// in total.
   virtual void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,

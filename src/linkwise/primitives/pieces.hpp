@@ -103,4 +103,39 @@ LINKWISE_BOTH inline RawString string_of(const RawStrings& strings, std::uint64_
   return {strings.bytes[p] + offset[0], offset[1] - offset[0]};
 }
 
+/// A string from `begin` on, as a word: its next seven bytes, zeros past its end, and how many of these it has. Words
+/// at begin, begin + 7, … compare as the strings from `begin` on do.
+constexpr int bytes_of_word = 7;
+LINKWISE_BOTH inline std::uint64_t string_word(const RawString& string, std::uint64_t begin) {
+  const std::uint64_t rest = string.length > begin ? string.length - begin : 0;
+  const std::uint64_t count = rest < bytes_of_word ? rest : bytes_of_word;
+  std::uint64_t word = count;
+  for (std::uint64_t i = 0; i < count; ++i)
+    word |= std::uint64_t{string.data[begin + i]} << 8 * (static_cast<std::uint64_t>(bytes_of_word) - i);
+  return word;
+}
+
+/// Columns of words, made of strings on the same device: word[w] is that at begin + 7 w.
+struct RawStringWords {
+  static constexpr int most = 8;
+  std::uint64_t begin = 0;
+  int count = 0;
+  std::uint64_t* word[most] = {};
+
+  [[nodiscard]] LINKWISE_BOTH std::uint64_t begin_of(int w) const {
+    return begin + static_cast<std::uint64_t>(w * bytes_of_word);
+  }
+};
+
+/// What the bits of a bitmap are as bytes.
+struct BytesOfBits {
+  std::uint8_t set = 0, clear = 0;
+};
+constexpr BytesOfBits nulls_of_validity{0, 255}, numbers_of_bools{1, 0};
+
+/// A bit of a bitmap in words of 32 bits.
+LINKWISE_BOTH inline bool is_set(const std::uint32_t* bits, std::uint64_t at) {
+  return (bits[at / 32] >> (at % 32) & 1) != 0;
+}
+
 }  // namespace linkwise

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "linkwise/primitives/matching.hpp"
+#include "linkwise/transfer/string_share.hpp"
 
 namespace linkwise {
 namespace {
@@ -12,42 +13,19 @@ constexpr IntegerType length_type{8, false};
 
 }  // namespace
 
-// The offsets of each chunk have their own origin; on the GPU, all are relative to the first byte there.
 void StringGather::bring_offsets(std::size_t c) {
   runtime_.set_phase("HtoD");
-  const ChunkedColumn& column = workers_.columns[c];
-  const std::uint64_t width = offset_bytes(column);
   for (GatherWorker& worker : workers_.each) {
     ColumnOnGpu& mine = worker.column(c);
-    std::uint64_t row = 0, raw_at = 0, bytes_before = 0;
-    for (const ChunkPart& part : parts_of(column, worker.source)) {
-      const std::uint64_t numbers = part.rows.count() + 1;
-      const MemoryView raw = mine.raw_offsets.slice(raw_at, numbers * width);
-      workers_.copy_in(worker, raw, part.chunk->offsets, (part.chunk->offset + part.rows.begin) * width,
-                       part.chunk->pageable);
-      const Share bytes = bytes_of(column, part);
-      shift_offsets(runtime_, worker.in, static_cast<int>(width), raw, 8, mine.offsets.slice(8 * row, 8 * numbers),
-                    bytes_before - bytes.begin);
-      row += part.rows.count();
-      raw_at += raw.bytes;
-      bytes_before += bytes.count();
-    }
+    linkwise::bring_offsets(runtime_, worker.in, workers_.columns[c], worker.source, mine.raw_offsets, mine.offsets,
+                            copies_in(worker));
     mine.offsets_there = runtime_.record(worker.in);
   }
 }
 
 void StringGather::bring_bytes(std::size_t c) {
-  const ChunkedColumn& column = workers_.columns[c];
-  for (GatherWorker& worker : workers_.each) {
-    ColumnOnGpu& mine = worker.column(c);
-    std::uint64_t at = 0;
-    for (const ChunkPart& part : parts_of(column, worker.source)) {
-      const Share bytes = bytes_of(column, part);
-      workers_.copy_in(worker, mine.source.slice(at, bytes.count()), part.chunk->values, bytes.begin,
-                       part.chunk->pageable);
-      at += bytes.count();
-    }
-  }
+  for (GatherWorker& worker : workers_.each)
+    linkwise::bring_bytes(workers_.columns[c], worker.source, worker.column(c).source, copies_in(worker));
 }
 
 std::vector<StringPiece> StringGather::pieces_of(std::size_t c) {

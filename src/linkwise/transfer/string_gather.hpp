@@ -24,6 +24,11 @@ class StringGather {
 
  private:
   [[nodiscard]] std::vector<StringPiece> pieces_of(std::size_t c);
+  [[nodiscard]] auto copies_in(const GatherWorker& worker) {
+    return [this, &worker](const MemoryView& to, const void* from, std::uint64_t offset, bool pageable) {
+      workers_.copy_in(worker, to, from, offset, pageable);
+    };
+  }
 
   struct Made {
     std::byte *offsets = nullptr, *values = nullptr;

@@ -137,6 +137,18 @@ class CudaKernels final : public Kernels {
                       const std::uint64_t* sums, void* to, std::uint64_t count) const override {
     cuda::gather_strings(on(stream), index_bytes, from, indices, sums, to, count);
   }
+  void string_words(void* stream, const RawStrings& from, const std::uint8_t* nulls, const RawStringWords& to,
+                    std::uint64_t count) const override {
+    cuda::string_words(on(stream), from, nulls, to, count);
+  }
+  void expand_bits(void* stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes, std::uint8_t* to,
+                   std::uint64_t count) const override {
+    cuda::expand_bits(on(stream), bits, first, bytes, to, count);
+  }
+  void fill_nulls(void* stream, int element_bytes, const std::uint8_t* nulls, void* elements,
+                  std::uint64_t count) const override {
+    cuda::fill_nulls(on(stream), element_bytes, nulls, elements, count);
+  }
   void histogram(void* stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
                  const Prefixes& prefixes, std::uint64_t* counts) const override {
     cuda::histogram(on(stream), width, keys, count, bits, prefixes, counts);

@@ -76,6 +76,11 @@ void gather_lengths(cudaStream_t stream, int index_bytes, const RawStrings& from
                     std::uint64_t* lengths, std::uint64_t count);
 void gather_strings(cudaStream_t stream, int index_bytes, const RawStrings& from, const void* indices,
                     const std::uint64_t* sums, void* to, std::uint64_t count);
+void string_words(cudaStream_t stream, const RawStrings& from, const std::uint8_t* nulls, const RawStringWords& to,
+                  std::uint64_t count);
+void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,
+                 std::uint8_t* to, std::uint64_t count);
+void fill_nulls(cudaStream_t stream, int element_bytes, const std::uint8_t* nulls, void* elements, std::uint64_t count);
 
 void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,
                const Prefixes& prefixes, std::uint64_t* counts);

@@ -61,8 +61,8 @@ __global__ void gather_bits_kernel(const std::uint32_t* bits, const Index* indic
   const std::uint64_t whole_warps = (count + 31) / 32 * 32;
   for (std::uint64_t i = global_thread(); i < whole_warps; i += grid_threads()) {
     const Index index = i < count ? indices[i] : all_ones<Index>();
-    const bool is_set = index != all_ones<Index>() && (bits == nullptr || (bits[index / 32] >> (index % 32) & 1) != 0);
-    const std::uint32_t word = __ballot_sync(~0U, is_set);
+    const bool bit = index != all_ones<Index>() && (bits == nullptr || is_set(bits, index));
+    const std::uint32_t word = __ballot_sync(~0U, bit);
     if (threadIdx.x % 32 == 0) to[i / 32] = word;
   }
 }
@@ -109,6 +109,28 @@ __global__ void gather_strings_kernel(const __grid_constant__ RawStrings from, c
   }
 }
 
+__global__ void string_words_kernel(const __grid_constant__ RawStrings from, const std::uint8_t* nulls,
+                                    const RawStringWords to, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+    const RawString string = nulls != nullptr && nulls[i] != 0 ? RawString{} : string_of(from, i);
+#pragma unroll
+    for (int w = 0; w < RawStringWords::most; ++w)
+      if (w < to.count) to.word[w][i] = string_word(string, to.begin_of(w));
+  }
+}
+
+__global__ void expand_bits_kernel(const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes, std::uint8_t* to,
+                                   std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    to[i] = is_set(bits, first + i) ? bytes.set : bytes.clear;
+}
+
+template <typename Element>
+__global__ void fill_nulls_kernel(const std::uint8_t* nulls, Element* elements, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    if (nulls[i] != 0) elements[i] = all_ones<Element>();
+}
+
 template <typename Body>
 void with_element(int bytes, Body&& body) {
   if (bytes == 16) body(Tag<Value16>{});
@@ -118,7 +140,7 @@ void with_element(int bytes, Body&& body) {
 }  // namespace
 
 KernelList gather_kernels() {
-  KernelList list;
+  KernelList list{address(string_words_kernel), address(expand_bits_kernel)};
   for (const int index_bytes : {4, 8})
     with_key(to_key_width(index_bytes), [&](auto index) {
       using Index = typename decltype(index)::type;
@@ -130,6 +152,9 @@ KernelList gather_kernels() {
         with_element(bytes, [&](auto element) {
           list.push_back(address(gather_kernel<typename decltype(element)::type, Index>));
         });
+      for (const int bytes : {1, 2, 4, 8})
+        with_bits(bytes,
+                  [&](auto element) { list.push_back(address(fill_nulls_kernel<typename decltype(element)::type>)); });
       for (const int bytes : {16, 32})
         with_record_bytes(bytes,
                           [&](auto row) { list.push_back(address(gather_packed_kernel<decltype(row), Index>)); });
@@ -223,6 +248,27 @@ void gather_strings(cudaStream_t stream, int index_bytes, const RawStrings& from
         from, static_cast<const Index*>(indices), sums, static_cast<std::uint8_t*>(to), count);
   });
   check_launch("gather strings");
+}
+
+void string_words(cudaStream_t stream, const RawStrings& from, const std::uint8_t* nulls, const RawStringWords& to,
+                  std::uint64_t count) {
+  string_words_kernel<<<grid_for(count), block_threads, 0, stream>>>(from, nulls, to, count);
+  check_launch("make words of strings");
+}
+
+void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,
+                 std::uint8_t* to, std::uint64_t count) {
+  expand_bits_kernel<<<grid_for(count), block_threads, 0, stream>>>(bits, first, bytes, to, count);
+  check_launch("make bytes of bits");
+}
+
+void fill_nulls(cudaStream_t stream, int element_bytes, const std::uint8_t* nulls, void* elements,
+                std::uint64_t count) {
+  with_bits(element_bytes, [&](auto tag) {
+    using Element = typename decltype(tag)::type;
+    fill_nulls_kernel<<<grid_for(count), block_threads, 0, stream>>>(nulls, static_cast<Element*>(elements), count);
+  });
+  check_launch("fill nulls");
 }
 
 }  // namespace linkwise::cuda

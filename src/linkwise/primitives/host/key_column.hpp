@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "linkwise/primitives/dispatch.hpp"
@@ -113,6 +114,16 @@ struct KeyColumn {
     return view_of(buffers[load<std::uint32_t>(entry, 2)] + load<std::uint32_t>(entry, 3), length);
   }
 };
+
+/// The length of the common prefix, of which the first `from` bytes are known to be equal.
+std::uint64_t shared_prefix(std::string_view a, std::string_view b, std::uint64_t from);
+
+/// The lengths of a column's values of bytes, nulls left out, and how many leading bytes all of them share.
+struct BytesExtent {
+  std::uint64_t prefix = 0, shortest = 0, longest = 0;
+};
+/// Of a column in parts.
+BytesExtent bytes_extent(std::span<const KeyColumn* const> parts);
 
 /// Three-way comparison of two rows, in columns of the same type and order: less than 0, 0 or more.
 int compare(const KeyColumn& a, std::uint64_t row_a, const KeyColumn& b, std::uint64_t row_b);

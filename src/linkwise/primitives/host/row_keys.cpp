@@ -75,13 +75,6 @@ std::vector<RowKeys::Field> RowKeys::fields_of(Parts parts) {
   return fields;
 }
 
-// The length of the common prefix, of which the first `from` bytes are known to be equal.
-std::uint64_t RowKeys::shared_prefix(std::string_view a, std::string_view b, std::uint64_t from) {
-  const std::uint64_t most = std::min(a.size(), b.size());
-  while (from < most && a[from] == b[from]) ++from;
-  return from;
-}
-
 void RowKeys::add_null_bit(std::vector<Field>& fields, Parts parts, std::uint32_t column) {
   std::uint64_t nulls = 0, rows = 0;
   for (const std::vector<KeyColumn>& part : parts) {
@@ -111,28 +104,9 @@ void RowKeys::add_number(std::vector<Field>& fields, Parts parts, std::uint32_t 
 }
 
 void RowKeys::add_bytes(std::vector<Field>& fields, Parts parts, std::uint32_t column) {
-  std::optional<std::string_view> like;
-  std::uint64_t prefix = 0, shortest = 0, longest = 0;
-  for (const std::vector<KeyColumn>& part : parts) {
-    const KeyColumn& of = part[column];
-    std::uint64_t first = 0;
-    while (first < of.count && of.is_null(first)) ++first;
-    if (first == of.count) continue;
-    if (!like) {
-      like = of.bytes(first);
-      prefix = shortest = longest = like->size();
-    }
-#pragma omp parallel for reduction(min : prefix, shortest) reduction(max : longest) \
-    num_threads(team_if(of.count > block))
-    for (std::uint64_t row = first; row < of.count; ++row) {
-      if (of.is_null(row)) continue;
-      const std::string_view bytes = of.bytes(row);
-      shortest = std::min<std::uint64_t>(shortest, bytes.size());
-      longest = std::max<std::uint64_t>(longest, bytes.size());
-      // Once the common prefix is empty, only lengths are read; the strings' bytes need not be loaded.
-      prefix = std::min(prefix, shared_prefix(like->substr(0, prefix), bytes, 0));
-    }
-  }
+  std::vector<const KeyColumn*> of_parts;
+  for (const std::vector<KeyColumn>& part : parts) of_parts.push_back(&part[column]);
+  const auto [prefix, shortest, longest] = bytes_extent(of_parts);
   if (prefix < longest)
     fields.push_back(
         {.kind = Kind::bytes, .column = column, .prefix = prefix, .shortest = shortest, .longest = longest});

@@ -107,7 +107,6 @@ class RowKeys {
   [[nodiscard]] bool is_bytes(Cursor cursor) const {
     return !at_end(cursor) && fields_[cursor.field].kind == Kind::bytes;
   }
-  static std::uint64_t shared_prefix(std::string_view a, std::string_view b, std::uint64_t from);
   RowKeys(std::vector<KeyColumn> columns, std::vector<Field> fields);
   using Parts = std::span<const std::vector<KeyColumn>>;
   static std::vector<Field> fields_of(Parts parts);

@@ -83,8 +83,8 @@ class VirtualGathers : public Kernels {
                    std::uint64_t count) const override {
     std::fill_n(to, (count + 31) / 32, 0);
     for_rows(index_bytes, indices, count, [&](std::uint64_t i, std::uint64_t row) {
-      const bool is_set = row != no_row && (bits == nullptr || (bits[row / 32] >> (row % 32) & 1) != 0);
-      to[i / 32] |= static_cast<std::uint32_t>(is_set) << (i % 32);
+      const bool bit = row != no_row && (bits == nullptr || is_set(bits, row));
+      to[i / 32] |= static_cast<std::uint32_t>(bit) << (i % 32);
     });
   }
 
@@ -110,6 +110,25 @@ class VirtualGathers : public Kernels {
       const RawString string = string_of(from, row);
       std::copy_n(string.data, string.length, static_cast<std::uint8_t*>(to) + (sums[i] - sums[0]));
     });
+  }
+
+  void string_words(void*, const RawStrings& from, const std::uint8_t* nulls, const RawStringWords& to,
+                    std::uint64_t count) const override {
+    for (std::uint64_t i = 0; i < count; ++i)
+      for (int w = 0; w < to.count; ++w)
+        to.word[w][i] = nulls != nullptr && nulls[i] != 0 ? 0 : string_word(string_of(from, i), to.begin_of(w));
+  }
+
+  void expand_bits(void*, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes, std::uint8_t* to,
+                   std::uint64_t count) const override {
+    for (std::uint64_t i = 0; i < count; ++i) to[i] = is_set(bits, first + i) ? bytes.set : bytes.clear;
+  }
+
+  void fill_nulls(void*, int element_bytes, const std::uint8_t* nulls, void* elements,
+                  std::uint64_t count) const override {
+    const auto width = static_cast<std::size_t>(element_bytes);
+    for (std::uint64_t i = 0; i < count; ++i)
+      if (nulls[i] != 0) std::memset(static_cast<std::byte*>(elements) + i * width, 0xff, width);
   }
 };
 

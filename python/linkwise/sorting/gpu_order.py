@@ -1,0 +1,121 @@
+"""The order of a table's rows by strings and other columns, found on the GPUs.
+
+Each string is made words of, and the words and numbers are sorted one after the other, the least significant first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from linkwise import _core
+from linkwise._arrow import pa
+from linkwise._core import OutOfMemoryError
+from linkwise._typing import Array
+from linkwise.columns.gather import filled_chunks
+from linkwise.columns.key_types import is_number
+from linkwise.planning.constraints import resident_plan
+from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
+from linkwise.runtime.gpu_start import gpus_may_sort
+from linkwise.runtime.session import open_session
+from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, for_rows
+from linkwise.sorting.report import SortReport
+
+_LEAST_ROWS = 1 << 20  # fewer are sorted as fast on the cores
+_MOST_WORDS = 16  # of a string; each costs a sort
+_WORKING_BYTES = 40  # of a row: a key and its number, before and after a sort, and a word being gathered
+_OF_MEMORY = 0.6  # of the GPUs' memory
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether words are made of a column's values."""
+    names = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_of(kind) for is_of in names)
+
+
+def order_on_gpus(
+    columns: Sequence[pa.ChunkedArray],
+    descending: Sequence[bool],
+    nulls_first: Sequence[bool],
+    execution: ExecutionOptions,
+) -> tuple[Array, SortReport] | None:
+    """The row numbers that sort rows by these columns, of strings and perhaps numbers, stably, and what it took.
+
+    ``None`` if the options do not leave it to GPUs, the columns are of other types, or their keys do not fit there.
+    """
+    if not _may_be_ordered(columns, execution):
+        return None
+    extents = [_core.words_of_strings(filled_chunks(each)) if _is_text(each.type) else (0, 1) for each in columns]
+    execution = for_rows(execution, len(columns[0]))
+    if not _fits(columns, [words for _, words in extents], execution):
+        return None
+    gpus = GpuColumns(execution)
+    gpus.reports = []
+    began = time.perf_counter()
+    try:
+        keys, falling = _keys(columns, extents, descending, nulls_first, gpus)
+        rows, _ = gpus.sorted(keys, falling)
+        (found,) = gpus.fetch([rows])
+    except OutOfMemoryError:  # the cores take none of that memory
+        return None
+    return found, _report(gpus, gpus.reports, len(found), time.perf_counter() - began)
+
+
+def _may_be_ordered(columns: Sequence[pa.ChunkedArray], execution: ExecutionOptions) -> bool:
+    if not _LEAST_ROWS <= len(columns[0]) <= MOST_ROWS or not any(_is_text(column.type) for column in columns):
+        return False
+    if not all(_is_text(column.type) or is_number(column.type) for column in columns):
+        return False
+    is_open = execution.strategy in ("auto", "radix") and execution.plan is None
+    return is_open and gpus_may_sort(execution, sum(column.nbytes for column in columns))
+
+
+def _fits(columns: Sequence[pa.ChunkedArray], words: Sequence[int], execution: ExecutionOptions) -> bool:
+    """Whether the words of each column are few, fit the GPUs, and these can read each other's memory."""
+    if max(words) > _MOST_WORDS:
+        return False
+    row_bytes = _WORKING_BYTES + 8 * sum(words) + sum(1 for column in columns if column.null_count)
+    longest = max(column.nbytes for column in columns if _is_text(column.type))
+    with open_session(execution.machine) as runtime:
+        each = memory_limit_of(execution, runtime.machine) or int(runtime.machine.gpu.memory_gib * (1 << 30))
+        gpus = gpus_of(runtime.machine, execution.gpus)
+        return row_bytes * len(columns[0]) + 3 * longest <= _OF_MEMORY * each * len(gpus) and runtime.peers_can_read(
+            gpus
+        )
+
+
+def _keys(
+    columns: Sequence[pa.ChunkedArray],
+    extents: Sequence[tuple[int, int]],
+    descending: Sequence[bool],
+    nulls_first: Sequence[bool],
+    gpus: GpuColumns,
+) -> tuple[list[Parts], list[bool]]:
+    """Numbers on the GPUs that sort the rows, the most significant first, and whether each is in falling order."""
+    keys: list[Parts] = []
+    falling: list[bool] = []
+    for column, extent, falls, is_first in zip(columns, extents, descending, nulls_first, strict=True):
+        nulls = gpus.bring_nulls(column) if column.null_count else None
+        words = gpus.bring_words(column, extent, nulls) if _is_text(column.type) else [gpus.bring_values(column, nulls)]
+        if nulls is not None:
+            keys.append(nulls)
+            falling.append(is_first)
+        keys += words
+        falling += [falls] * len(words)
+    return keys or [gpus.without_nulls(len(columns[0]))], falling or [False]  # where all strings are equal
+
+
+def _report(gpus: GpuColumns, reports: Sequence[_core.SortReport], rows: int, wall_seconds: float) -> SortReport:
+    """What all operations took together."""
+    with gpus.session() as (runtime, found):
+        plan = resident_plan(gpus.execution, found)
+        of_each = [
+            SortReport.of_core(
+                report, runtime, plan, rows=rows, row_bytes=np.dtype(np.uint32).itemsize,
+                wall_seconds=wall_seconds / len(reports), on="gpus",
+            )
+            for report in reports
+        ]  # fmt: skip
+    return SortReport.together(of_each)
