@@ -24,10 +24,6 @@ _PLANS_KNOWN = 16  # the supported version of Polars' plans; another one may hav
 _SINKS = ("sink_batches", "sink_csv", "sink_ipc", "sink_ndjson", "sink_parquet")
 
 
-class _NothingTaken(Exception):
-    """Raised before a query runs, if Linkwise takes no step of it."""
-
-
 class PolarsEngine(Engine):
     """Runs a Polars query, with its sorts, joins, distinct rows and top-k by Linkwise where that pays.
 
@@ -100,12 +96,18 @@ class PolarsEngine(Engine):
                     parts[node] = part
         return parts, [*reasons]
 
+    def _planned(self, lf: pl.LazyFrame, flags: pl.QueryOptFlags) -> tuple[dict[int, Rebuilt], list[str], int, bool]:
+        """``_rebuilt`` for a query that is not running yet; its root node; and whether ``validates`` holds for it."""
+        traverser = lf._ldf.with_optimizations(flags._pyoptflags).visit()
+        parts, reasons = self._rebuilt(traverser, validates=False)
+        validates = bool(parts) and _validates_joins(lf, flags)
+        if validates:
+            parts, reasons = self._rebuilt(traverser, validates=True)
+        return parts, reasons, traverser.get_node(), validates
+
     def _replace(self, run: Run, traverser: Any, _since: int | None = None, *, validates: bool) -> None:
-        """Put Linkwise's steps into the plan that Polars is about to run. Raises ``_NothingTaken`` without any."""
-        parts, reasons = self._rebuilt(traverser, validates=validates)
-        self._tell(reasons)
-        if not parts:
-            raise _NothingTaken
+        """Put Linkwise's steps into the plan that Polars is about to run."""
+        parts, _ = self._rebuilt(traverser, validates=validates)
         for node, part in parts.items():
             traverser.set_node(node)
             traverser.set_udf(run.remembering_errors(partial(_run_part, part, run)))
@@ -122,9 +124,7 @@ class PolarsEngine(Engine):
 
     def explain(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags | None = None) -> str:
         """Which steps of a query Linkwise takes, one a line, and why others stay with Polars. Nothing is run."""
-        flags = optimizations or pl.QueryOptFlags()
-        traverser = lf._ldf.with_optimizations(flags._pyoptflags).visit()
-        parts, reasons = self._rebuilt(traverser, validates=_validates_joins(lf, flags))
+        parts, reasons, *_ = self._planned(lf, optimizations or pl.QueryOptFlags())
         taken = {key: each for part in parts.values() for key, each in part.taken.items()}
         lines = [
             f"{each.name} {each.described()}: Linkwise" + (f", from {each.least_rows} rows on" if self.pricing else "")
@@ -148,15 +148,19 @@ class PolarsEngine(Engine):
             )
         run = Run(self.execution, self._pays)
         self.steps = run.steps
-        replace = run.remembering_errors(partial(self._replace, run, validates=_validates_joins(lf, optimizations)))
-        try:
+        parts, reasons, root, validates = self._planned(lf, optimizations)
+        self._tell(reasons)
+        if not parts:
+            return StreamingEngine().collect(lf, optimizations=optimizations)
+        if root in parts:
+            return _result_of(parts[root], run)
+        replace = run.remembering_errors(partial(self._replace, run, validates=validates))
+        try:  # by the in-memory engine, the only one that lets a plan be changed
             return InMemoryEngine().collect(lf, optimizations=optimizations, post_opt_callback=replace)
         except ComputeError:
             if run.error is None:
                 raise
-            if not isinstance(run.error, _NothingTaken):
-                raise run.error from None  # the original error, of which Polars raises only the text
-        return StreamingEngine().collect(lf, optimizations=optimizations)
+            raise run.error from None  # the original error, of which Polars raises only the text
 
     def collect_async(self, lf: pl.LazyFrame, *, optimizations: pl.QueryOptFlags, gevent: bool = False) -> Any:
         """Run a query asynchronously; all of it is Polars'."""
@@ -201,6 +205,13 @@ for _name in _SINKS:
     setattr(PolarsEngine, _name, _sink(_name))
 
 
+def _result_of(part: Rebuilt, run: Run) -> pl.DataFrame:
+    result = part.frame(run).collect(engine="streaming")
+    if result.schema != part.schema:
+        raise CorruptDataError(f"a part of the query has columns {result.schema}, and its plan {part.schema}")
+    return result
+
+
 def _run_part(
     part: Rebuilt,
     run: Run,
@@ -211,7 +222,5 @@ def _run_part(
 ) -> Any:
     """Run a replaced part; Polars calls this. It asks for all columns and rows."""
     assert with_columns is None and predicate is None and rows is None
-    result = part.frame(run).collect(engine="streaming")
-    if result.schema != part.schema:
-        raise CorruptDataError(f"a part of the query has columns {result.schema}, and its plan {part.schema}")
+    result = _result_of(part, run)
     return (result, []) if is_timed else result

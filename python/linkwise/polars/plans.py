@@ -89,6 +89,7 @@ class Plan:
         self._validates = validates
         self._expressions = Expressions(traverser)
         self._known: dict[int, Rebuilt] = {}
+        self._file_rows: dict[tuple[str, ...], int] = {}
 
     def inputs(self, node: int) -> list[int]:
         """The nodes from which this one takes its rows."""
@@ -179,7 +180,7 @@ class Plan:
         try:
             if kind == "parquet":
                 source = pl.scan_parquet(node.paths, glob=False, hive_partitioning=False, **named)
-                rows = source.select(pl.len()).collect().item()
+                rows = self._rows_of(source, tuple(map(str, node.paths)))
                 has_all_rows = predicate is None and options.n_rows is None
             elif kind == "csv":
                 source = pl.scan_csv(node.paths, glob=False, **_csv_options(json.loads(told)), **named)
@@ -196,6 +197,12 @@ class Plan:
         passing = 1.0 if node.predicate is None else self._expressions.selectivity(node.predicate.node)
         size = Size.of(rows, passing)
         return Rebuilt(lambda run: source, schema, size, reads_files=True, has_all_rows=has_all_rows)
+
+    def _rows_of(self, source: pl.LazyFrame, paths: tuple[str, ...]) -> int:
+        """The rows of Parquet files, whose footers are read once."""
+        if paths not in self._file_rows:
+            self._file_rows[paths] = source.select(pl.len()).collect().item()
+        return self._file_rows[paths]
 
     def _cache(self, node: Any) -> Rebuilt:
         source, key = self.rebuilt(node.input), node.id_
