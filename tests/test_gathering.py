@@ -130,8 +130,24 @@ def test_string_words(device: OnDevice, begin: int, words: int) -> None:
             parts = [string[first : first + 7] for string in strings]
             expected = [int.from_bytes(part.ljust(7, b"\0")) << 8 | len(part) for part in parts]
             if len(are_null):
-                expected = [0 if is_null else number for number, is_null in zip(expected, nulls, strict=True)]
+                expected = [
+                    (1 << 64) - 1 if is_null else number for number, is_null in zip(expected, nulls, strict=True)
+                ]
             assert device.get(found, np.uint64).tolist() == expected
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("count", [0, 1, 3001])
+def test_mark_changes(device: OnDevice, count: int, width: int) -> None:
+    elements = np.random.default_rng(width).integers(0, 2, count + 1).astype(f"u{width}")
+    elements[0] = 1
+    for has_before in (False, True):
+        marks = device.put(np.zeros(count, np.uint32))
+        before = device.put(elements[: int(has_before)])
+        _core.mark_changes(device.runtime, device.stream, width, device.put(elements[1:]), before, marks)
+        changes = elements[1:] != elements[:-1]
+        changes[:1] &= has_before
+        assert (device.get(marks, np.uint32) == changes).all()
 
 
 @pytest.mark.parametrize("first", [0, 1, 31, 64])

@@ -174,6 +174,11 @@ def test_join(how: str, gpus: int) -> None:
     for order in (None, "left", "key"):
         check_join(gpus, how, both, 1, order, machine=MACHINE)
         check_join(gpus, how, both, 1, order, nulls=True, machine=MACHINE)
+    for some in (NAMES[:3], NAMES[-3:], NAMES):  # floats, bools and narrow integers too, and more than 64 bits
+        wide = [(name, name) for name in some]
+        check_join(gpus, how, wide, 4, None, machine=MACHINE)
+        check_join(gpus, how, wide, 4, "left", nulls=True, machine=MACHINE)
+        check_join(gpus, how, wide, 4, "key", nulls=True, machine=MACHINE)
     apart = {"left_on": ["c0", "c3"], "right_on": ["c0", "c3"]}
     check_join(gpus, how, both, 3, names=apart, nulls=True, machine=MACHINE)
     if how not in ("right", "full"):
@@ -273,7 +278,8 @@ def test_what_it_cannot_is_said() -> None:
     floats = {"k": [keys + 0.5, keys + 0.5], "v": [keys, keys]}
     told("both signed or both unsigned", lambda: linkwise.join(table, floats, on="k", machine=MACHINE))
     wide = {"k": [keys * 2**60, keys], "v": [keys * 2**60, keys]}
-    told("more than 64 bits together", lambda: linkwise.join(wide, wide, on=["k", "v"], machine=MACHINE))
+    narrow = {"k": wide["k"], "v": [keys.astype("i4"), keys.astype("i4")]}
+    told("64 bits together, and differ in type", lambda: linkwise.join(wide, narrow, on=["k", "v"], machine=MACHINE))
     told("two columns 'v_right'", lambda: linkwise.join(table | {"v_right": [keys, keys]}, table, on="k",
                                                         machine=MACHINE))  # fmt: skip
 

@@ -13,6 +13,7 @@
 #include "device_arrays.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/error.hpp"
+#include "linkwise/transfer/dense_ranks.hpp"
 #include "linkwise/transfer/device_columns.hpp"
 #include "rows.hpp"
 
@@ -170,6 +171,21 @@ std::vector<std::vector<DeviceArray>> take_all(const nb::object& runtime_object,
   return taken;
 }
 
+std::vector<DeviceArray> ranks_of(const nb::object& runtime_object, const std::vector<int>& gpus,
+                                  const std::vector<std::vector<DeviceArray>>& columns) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  if (columns.empty()) throw UsageError("rows are ranked by at least one column");
+  std::vector<DeviceColumn> in_order;
+  for (const std::vector<DeviceArray>& column : columns)
+    in_order.push_back({column.front().type.bits / 8, views_of(column, gpus, runtime)});
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = dense_ranks(runtime, gpus, in_order);
+  }
+  return arrays_of(runtime_object, std::move(parts), nb::dtype<std::uint32_t>());
+}
+
 IntegerColumn integer_column(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
                              const Runtime& runtime) {
   const nb::dlpack::dtype type = column.empty() ? nb::dlpack::dtype{} : column.front().type;
@@ -308,6 +324,8 @@ void bind_device_columns(nb::module_& m) {
         "Elements of a column on the GPUs, by their row numbers in the whole; each on the GPU of its number.");
   m.def("take_columns", &take_all, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"), nb::arg("numbers"),
         "The same rows of several columns, in random order.");
+  m.def("dense_ranks", &ranks_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
+        "For rows in order by some columns, the number of different rows before each, of 4 bytes.");
   m.def("take_rows_from_host", &take_from_host, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
         nb::arg("numbers"),
         "Like take_rows, for a column in pinned host memory, which the GPUs read directly; None if not pinned.");

@@ -157,6 +157,8 @@ void bind_sorting(nb::module_& m) {
         iota(r, s, to_value_width(value_bytes), to, first);
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("value_bytes"), nb::arg("to"), nb::arg("first"));
+  m.def("mark_changes", &mark_changes, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"),
+        nb::arg("elements"), nb::arg("before"), nb::arg("marks"));
   m.def("set_bytes", &set_bytes, nb::arg("runtime"), nb::arg("stream"), nb::arg("to"), nb::arg("byte"));
   m.def("sample", &sample, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),
         nb::arg("keys"), nb::arg("seed"), nb::arg("tag_base"), nb::arg("codes"), nb::arg("tags"));

@@ -3,16 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from linkwise import _core
 from linkwise._arrow import pa, pc
 from linkwise._typing import Array
 from linkwise.columns.decode import decoded
+from linkwise.columns.gather import filled_chunks
 from linkwise.columns.key_types import column_of_array, is_number
 from linkwise.columns.ranks import ranked
 from linkwise.columns.take import take
 from linkwise.sorting.device_columns import GpuColumns, Parts
+
+_MOST_WORDS = 16  # of a string; each costs a sort
+
+
+class TextExtent(NamedTuple):
+    """The bytes that all strings of a column share, and how many words of seven bytes tell them apart from there."""
+
+    begin: int
+    words: int
+
+    @classmethod
+    def together(cls, one: Self, other: Self) -> Self:
+        """An extent for the strings of two columns."""
+        ends = [extent.begin + _WORD_BYTES * extent.words for extent in (one, other)]
+        return cls(0, -(-max(ends) // _WORD_BYTES))
+
+
+_WORD_BYTES = 7
+
+
+def text_extent(column: pa.ChunkedArray) -> TextExtent | None:
+    """The extent of a column of strings or bytes; ``None`` for other types, and for strings that take many words."""
+    if not is_text(column.type):
+        return None
+    extent = TextExtent(*_core.words_of_strings(filled_chunks(column)))
+    return extent._replace(words=max(extent.words, 1)) if extent.words <= _MOST_WORDS else None
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether words can be made of a column's values, which lie between offsets."""
+    names = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_of(kind) for is_of in names)
 
 
 @dataclass(frozen=True, eq=False)

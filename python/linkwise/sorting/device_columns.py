@@ -125,6 +125,8 @@ class GpuColumns:
 
         ``extent``: what ``_core.words_of_strings`` returns.
         """
+        if not len(column):
+            return [self.bring(np.empty(0, np.uint64)) for _ in range(extent[1])]
         with self.session() as (runtime, gpus):
             return _core.bring_string_words(runtime, gpus, filled_chunks(column), *extent, nulls or [])
 
@@ -138,8 +140,7 @@ class GpuColumns:
 
         Sorts by one key after the other, the least significant first, as a radix sort does with digits.
         """
-        with self.session() as (runtime, gpus):
-            numbers = _core.number_rows(runtime, gpus, [len(part) for part in keys[0]])
+        numbers = self.numbers([len(part) for part in keys[0]])
         in_order: Parts = []
         for number, (key, falls) in enumerate(reversed(list(zip(keys, descending, strict=True)))):
             column = key if number == 0 else self.take(key, numbers)
@@ -176,6 +177,11 @@ class GpuColumns:
         """The first of two row numbers or, where it stands for no row, the second + offset."""
         with self.session() as (runtime, gpus):
             return _core.coalesce_columns(runtime, gpus, first, second, offset)
+
+    def numbers(self, lengths: Sequence[int]) -> Parts:
+        """The numbers of all rows, so many on each GPU."""
+        with self.session() as (runtime, gpus):
+            return _core.number_rows(runtime, gpus, lengths)
 
     def no_rows(self, lengths: Sequence[int]) -> Parts:
         """Row numbers that stand for no row, so many on each GPU."""

@@ -91,21 +91,24 @@ def given_back(parts: Parts, nulls: Parts | None, originals: list[Any], *, is_li
 def sorted_rows(
     gpus: GpuColumns,
     keys: Sequence[SortKey],
-    column: Callable[[str], Parts],
+    words: Callable[[str], list[Parts]],
     nulls: Callable[[str], Parts | None],
 ) -> tuple[Parts, Parts | None]:
     """The row numbers in the order of some columns, and the first of these in order if it has no nulls. Stable.
 
-    A column with nulls sorts by whether there is a value, and then by the values.
+    ``words`` has the numbers that a column sorts by: itself, or words of its strings. One with nulls sorts by whether
+    there is a value, and then by these.
     """
-    columns, descending = [], []
+    columns: list[Parts] = []
+    descending: list[bool] = []
     nulls_of_keys = [nulls(key.column) for key in keys]
     for key, of_key in zip(keys, nulls_of_keys, strict=True):
         if of_key is not None:
             columns.append(of_key)
             descending.append(key.nulls_first)
-        columns.append(column(key.column))
-        descending.append(key.descending)
+        of_key_column = words(key.column)
+        columns += of_key_column
+        descending += [key.descending] * len(of_key_column)
     rows, first = gpus.sorted(columns, descending)
     return rows, first if nulls_of_keys[0] is None else None
 
@@ -118,7 +121,7 @@ def sort_columns(
     gpus = GpuColumns(arrays.execution)
     lent, masks = arrays.lent_to(gpus)
     keys = sort_keys_of(list(lent), by, descending, nulls)
-    rows, first = sorted_rows(gpus, keys, lent.__getitem__, masks.get)
+    rows, first = sorted_rows(gpus, keys, lambda name: [lent[name]], masks.get)
     others = [name for name in lent if first is None or name != keys[0].column]
     taken = gpus.take_all([*(lent[name] for name in others), *masks.values()], rows)
     in_order, nulls_in_order = (

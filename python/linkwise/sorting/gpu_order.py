@@ -14,25 +14,18 @@ from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise._typing import Array
-from linkwise.columns.gather import filled_chunks
 from linkwise.columns.key_types import is_number
 from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.runtime.session import open_session
+from linkwise.sorting.brought import TextExtent, is_text, text_extent
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, for_rows
 from linkwise.sorting.report import SortReport
 
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast on the cores
-_MOST_WORDS = 16  # of a string; each costs a sort
 _WORKING_BYTES = 40  # of a row: a key and its number, before and after a sort, and a word being gathered
 _OF_MEMORY = 0.6  # of the GPUs' memory
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    """Whether words are made of a column's values."""
-    names = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(is_of(kind) for is_of in names)
 
 
 def order_on_gpus(
@@ -47,9 +40,11 @@ def order_on_gpus(
     """
     if not _may_be_ordered(columns, execution):
         return None
-    extents = [_core.words_of_strings(filled_chunks(each)) if _is_text(each.type) else (0, 1) for each in columns]
+    extents = [text_extent(column) for column in columns]
+    if any(extent is None and is_text(column.type) for column, extent in zip(columns, extents, strict=True)):
+        return None
     execution = for_rows(execution, len(columns[0]))
-    if not _fits(columns, [words for _, words in extents], execution):
+    if not _fits(columns, extents, execution):
         return None
     gpus = GpuColumns(execution)
     gpus.reports = []
@@ -64,20 +59,22 @@ def order_on_gpus(
 
 
 def _may_be_ordered(columns: Sequence[pa.ChunkedArray], execution: ExecutionOptions) -> bool:
-    if not _LEAST_ROWS <= len(columns[0]) <= MOST_ROWS or not any(_is_text(column.type) for column in columns):
+    if not _LEAST_ROWS <= len(columns[0]) <= MOST_ROWS or not any(is_text(column.type) for column in columns):
         return False
-    if not all(_is_text(column.type) or is_number(column.type) for column in columns):
+    if not all(is_text(column.type) or is_number(column.type) for column in columns):
         return False
     is_open = execution.strategy in ("auto", "radix") and execution.plan is None
     return is_open and gpus_may_sort(execution, sum(column.nbytes for column in columns))
 
 
-def _fits(columns: Sequence[pa.ChunkedArray], words: Sequence[int], execution: ExecutionOptions) -> bool:
-    """Whether the words of each column are few, fit the GPUs, and these can read each other's memory."""
-    if max(words) > _MOST_WORDS:
-        return False
-    row_bytes = _WORKING_BYTES + 8 * sum(words) + sum(1 for column in columns if column.null_count)
-    longest = max(column.nbytes for column in columns if _is_text(column.type))
+def _fits(
+    columns: Sequence[pa.ChunkedArray], extents: Sequence[TextExtent | None], execution: ExecutionOptions
+) -> bool:
+    """Whether the words fit the GPUs, and these can read each other's memory."""
+    row_bytes = _WORKING_BYTES
+    for column, extent in zip(columns, extents, strict=True):
+        row_bytes += 8 * (1 if extent is None else extent.words) + bool(column.null_count)
+    longest = max(column.nbytes for column in columns if is_text(column.type))
     with open_session(execution.machine) as runtime:
         each = memory_limit_of(execution, runtime.machine) or int(runtime.machine.gpu.memory_gib * (1 << 30))
         gpus = gpus_of(runtime.machine, execution.gpus)
@@ -88,7 +85,7 @@ def _fits(columns: Sequence[pa.ChunkedArray], words: Sequence[int], execution: E
 
 def _keys(
     columns: Sequence[pa.ChunkedArray],
-    extents: Sequence[tuple[int, int]],
+    extents: Sequence[TextExtent | None],
     descending: Sequence[bool],
     nulls_first: Sequence[bool],
     gpus: GpuColumns,
@@ -98,13 +95,13 @@ def _keys(
     falling: list[bool] = []
     for column, extent, falls, is_first in zip(columns, extents, descending, nulls_first, strict=True):
         nulls = gpus.bring_nulls(column) if column.null_count else None
-        words = gpus.bring_words(column, extent, nulls) if _is_text(column.type) else [gpus.bring_values(column, nulls)]
+        words = [gpus.bring_values(column, nulls)] if extent is None else gpus.bring_words(column, extent, nulls)
         if nulls is not None:
             keys.append(nulls)
             falling.append(is_first)
         keys += words
         falling += [falls] * len(words)
-    return keys or [gpus.without_nulls(len(columns[0]))], falling or [False]  # where all strings are equal
+    return keys, falling
 
 
 def _report(gpus: GpuColumns, reports: Sequence[_core.SortReport], rows: int, wall_seconds: float) -> SortReport:

@@ -52,7 +52,7 @@ def _sorted(table: pa.Table, keys: Sequence[SortKey], gpus: GpuColumns) -> pa.Ta
     others = [name for name in table.column_names if name not in numbers]
     brought = {name: bring(table[name], gpus) for name in numbers}
     nulls = {name: column.nulls for name, column in brought.items() if column.nulls is not None}
-    rows, first = sorted_rows(gpus, keys, lambda name: brought[name].numbers, nulls.get)
+    rows, first = sorted_rows(gpus, keys, lambda name: [brought[name].numbers], nulls.get)
     carried = [name for name in numbers if first is None or name != keys[0].column]
     taken = gpus.take_all([*(brought[name].numbers for name in carried), *nulls.values()], rows)
     on_gpus: list[Parts] = [*taken, *([] if first is None else [first]), *([rows] if others else [])]

@@ -60,8 +60,8 @@ void gather_strings(Runtime& runtime, Stream stream, int index_bytes, std::span<
                     const MemoryView& indices, const MemoryView& sums, const MemoryView& to);
 
 /// Words of strings that lie on this device, which compare as the strings from byte `begin` on do: each is of seven
-/// bytes, and has 64 bits a row; up to RawStringWords::most of them. `nulls`: a byte for each row, whose words are 0
-/// where it is not 0; empty if there are none.
+/// bytes, and has 64 bits a row; up to RawStringWords::most of them. `nulls`: a byte for each row, all bits of whose
+/// words are set where it is not 0; empty if there are none.
 void string_words(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
                   std::uint64_t begin, std::span<const MemoryView> to);
 

@@ -157,6 +157,10 @@ class Kernels {
                       std::uint64_t count) const = 0;
   /// first, first + 1, … as 4- or 8-byte values; in 16-byte values the upper half is 0.
   virtual void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const = 0;
+  /// marks[i] = 1 where element i, of 1, 2, 4 or 8 bytes, differs from that before, which for the first one is
+  /// *before; null: the first one is left out. Other marks are kept.
+  virtual void mark_changes(void* stream, int element_bytes, const void* elements, const void* before,
+                            std::uint32_t* marks, std::uint64_t count) const = 0;
   /// Sets every byte.
   virtual void set_bytes(void* stream, void* to, std::uint8_t byte, std::uint64_t bytes) const = 0;
   /// The code of one key of each of `samples` equal strata, and its tag: tag_base + position. The keys may lie in
@@ -186,7 +190,7 @@ class Kernels {
                               std::uint64_t* lengths, std::uint64_t count) const = 0;
   virtual void gather_strings(void* stream, int index_bytes, const RawStrings& from, const void* indices,
                               const std::uint64_t* sums, void* to, std::uint64_t count) const = 0;
-  /// Each word of row i is 0 where nulls[i] is not 0, unless null.
+  /// Each word of row i has all bits set where nulls[i] is not 0; `nulls` may be null.
   virtual void string_words(void* stream, const RawStrings& from, const std::uint8_t* nulls, const RawStringWords& to,
                             std::uint64_t count) const = 0;
   /// to[i] = `bytes.set` where bit `first` + i is set, otherwise `bytes.clear`.

@@ -193,6 +193,27 @@ void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& t
                            }});
 }
 
+void mark_changes(Runtime& runtime, Stream stream, int element_bytes, const MemoryView& elements,
+                  const MemoryView& before, const MemoryView& marks) {
+  const auto width = static_cast<std::uint64_t>(element_bytes);
+  const std::uint64_t count = count_of(elements, width, "mark changes");
+  require(marks.bytes == 4 * count, "mark changes", "a mark of 32 bits for each element");
+  require(before.bytes == 0 || before.bytes == width, "mark changes", "one element is before the first");
+  if (count == 0) return;
+  std::vector<MemoryView> reads{elements, marks};
+  if (before.bytes > 0) reads.push_back(before);
+  const void* previous = before.bytes > 0 ? before.data : nullptr;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"mark changes",
+                           std::move(reads),
+                           {marks},
+                           {"encode", count, static_cast<double>(element_bytes)},
+                           [=, &kernels](void* native) {
+                             kernels.mark_changes(native, element_bytes, elements.data, previous,
+                                                  reinterpret_cast<std::uint32_t*>(marks.data), count);
+                           }});
+}
+
 void set_bytes(Runtime& runtime, Stream stream, const MemoryView& to, std::uint8_t byte) {
   if (to.bytes == 0) return;
   const Kernels& kernels = runtime.kernels();

@@ -69,6 +69,10 @@ void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, cons
 void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from,
             const MemoryView& to);
 void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& to, std::uint64_t first);
+/// Sets the mark, of 32 bits, of each element that differs from the one before it; elements of 1, 2, 4 or 8 bytes.
+/// `before`: the element before the first one, which this device can read; empty if there is none.
+void mark_changes(Runtime& runtime, Stream stream, int element_bytes, const MemoryView& elements,
+                  const MemoryView& before, const MemoryView& marks);
 /// Sets every byte.
 void set_bytes(Runtime& runtime, Stream stream, const MemoryView& to, std::uint8_t byte);
 /// Takes as many samples of native keys as `tags` has room for. A GPU's stream can sample its own memory and

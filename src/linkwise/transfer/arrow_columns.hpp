@@ -22,7 +22,7 @@ std::vector<ColumnPart> bring_values(Runtime& runtime, std::span<const int> gpus
                                      std::span<const MemoryView> nulls);
 
 /// Words of strings, as primitives/gathering.hpp makes them: columns of 64 bits that compare, one after the other, as
-/// the strings from byte `begin` on do. Those of null rows are 0. @throws OutOfMemoryError.
+/// the strings from byte `begin` on do. Those of null rows have all bits set. @throws OutOfMemoryError.
 std::vector<std::vector<ColumnPart>> bring_string_words(Runtime& runtime, std::span<const int> gpus,
                                                         const ChunkedColumn& column, std::uint64_t begin,
                                                         std::size_t words, std::span<const MemoryView> nulls);

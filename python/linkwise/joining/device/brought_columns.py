@@ -10,19 +10,23 @@ from linkwise.columns.decode import decoded
 from linkwise.columns.key_types import is_number
 from linkwise.columns.ranks import in_common
 from linkwise.joining.device.late_materialization import Overlay, Relation, Stored
-from linkwise.sorting.brought import Brought, bring
+from linkwise.sorting.brought import Brought, TextExtent, bring, text_extent
 from linkwise.sorting.device_columns import GpuColumns, Parts
 
 
 class ArrowColumns(Stored):
     """A table in host memory, each column of which is copied to the GPUs when it is first asked for there.
 
-    What is no number is copied as ranks: strings, bytes, decimals.
+    Strings and bytes are copied as words; what else is no number (decimals, strings of many words), as ranks.
     """
 
     def __init__(self, table: pa.Table) -> None:
         super().__init__(table)
         self._brought: dict[str, Brought] = {}
+        self._plain: dict[str, pa.ChunkedArray] = {}  # columns of text
+        self._extents: dict[str, TextExtent | None] = {}
+        self._words: dict[tuple[str, TextExtent], list[Parts]] = {}
+        self._nulls: dict[str, Parts | None] = {}
 
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
         """See ``Relation``."""
@@ -31,8 +35,31 @@ class ArrowColumns(Stored):
 
     def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
-        nulls = self.brought(name, gpus).nulls
+        is_text = self.text_extent(name) is not None
+        nulls = self._nulls_of_text(name, gpus) if is_text else self.brought(name, gpus).nulls
         return nulls if nulls is None or rows is None else gpus.take(nulls, rows)
+
+    def text_extent(self, name: str) -> TextExtent | None:
+        """See ``Relation``."""
+        if name not in self._extents:
+            plain = decoded(self._table[name])
+            self._extents[name] = text_extent(plain)
+            if self._extents[name] is not None:
+                self._plain[name] = plain
+        return self._extents[name]
+
+    def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:
+        """See ``Relation``."""
+        key = name, extent
+        if key not in self._words:
+            self._words[key] = gpus.bring_words(self._plain[name], extent, self._nulls_of_text(name, gpus))
+        return self._words[key] if rows is None else gpus.take_all(self._words[key], rows)
+
+    def _nulls_of_text(self, name: str, gpus: GpuColumns) -> Parts | None:
+        if name not in self._nulls:
+            plain = self._plain[name]
+            self._nulls[name] = gpus.bring_nulls(plain) if plain.null_count else None
+        return self._nulls[name]
 
     def ranked_values(self, name: str) -> pa.Array | None:
         """See ``Relation``."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from linkwise import _core
+from linkwise._core import UsageError
 from linkwise.joining.device.device_join import Pairs, by_left_rows, found_rows
 from linkwise.joining.host_join import leaves_to_gpus
 from linkwise.joining.matching import Order
@@ -50,6 +51,25 @@ class JoinableColumns(GpuColumns):
         """Unsigned integers in the order of a column's values, equal for values that joins take for equal."""
         with self.session() as (runtime, gpus):
             return _core.joined_codes(runtime, gpus, column)
+
+    def common_ranks(self, left: Sequence[Parts], right: Sequence[Parts]) -> tuple[Parts, Parts]:
+        """Both sides' rows as numbers of 4 bytes, in the order of the columns, and equal where all columns are.
+
+        The columns of a pair have elements of one type; they are sorted together. The sides have fewer than 2**32 rows
+        together.
+        """
+        lengths = [[len(part) for part in side[0]] for side in (left, right)]
+        if sum(map(sum, lengths)) > MOST_ROWS:
+            raise UsageError("wide keys are joined on the GPUs if both tables have fewer than 2**32 rows together")
+        all_rows = self.numbers([sum(each) for each in zip(*lengths, strict=True)])
+        both = [self.take([*of_left, *of_right], all_rows) for of_left, of_right in zip(left, right, strict=True)]
+        rows, _ = self.sorted(both, [False] * len(both))
+        in_order = [self.take(column, rows) for column in both]
+        with self.session() as (runtime, gpus):
+            ranks = _core.dense_ranks(runtime, gpus, in_order)
+        _, by_row = self._sorted_by(rows, ranks, descending=False)
+        after_left = self.coalesced(self.no_rows(lengths[1]), self.numbers(lengths[1]), sum(lengths[0]))
+        return self.take(by_row, self.numbers(lengths[0])), self.take(by_row, after_left)
 
     def by_left_rows(self, left: Parts, right: Parts | None) -> tuple[Parts, Parts | None]:
         """A join's rows in the order of the left side, and of a row's partners that of the right; no row comes last."""

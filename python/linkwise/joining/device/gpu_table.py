@@ -25,7 +25,7 @@ from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
-from linkwise.sorting.brought import in_host_memory
+from linkwise.sorting.brought import TextExtent, in_host_memory
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
 from linkwise.sorting.device_tables import ArraysOnGpus, given_back, sorted_rows
 
@@ -40,7 +40,7 @@ def _inner_names(names: Iterable[str]) -> dict[str, str]:
 
 
 class WideKeysError(UsageError):
-    """Several keys that take more than 64 bits together."""
+    """Several keys of two types that take more than 64 bits together."""
 
 
 class _Arrays(Relation):
@@ -82,8 +82,9 @@ class GpuTable:
         (``machine=``), NumPy arrays stand in for them.
 
         Or a table in host memory, of PyArrow, Polars, pandas or Narwhals, for the GPUs that ``gpus`` names. Its columns
-        may have any type; one that is a key is copied to the GPUs once. Keys that are no numbers (strings, bytes,
-        decimals) are compared by their ranks among the column's distinct values, which the host finds.
+        may have any type; one that is a key is copied to the GPUs once, of strings and bytes as words. Other keys that
+        are no numbers (decimals, strings of more than 112 bytes) are compared by their ranks among the column's
+        distinct values, which the host finds.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -148,8 +149,9 @@ class GpuTable:
         A column that may have nulls, also because an outer join may have made some, is a ``MaskedArray``.
         """
         inside = self._inside(name)
-        parts = self._column(name)
-        if self._relation.ranked_values(inside) is not None:
+        is_text = self._relation.text_extent(inside) is not None
+        parts = None if is_text else self._column(name)
+        if parts is None or self._relation.ranked_values(inside) is not None:
             raise UsageError(f"column '{name}' is {self._type(name)}, of which there are no arrays; to_arrow() has it")
         return given_back(parts, self._nulls(name), self._like.get(inside, parts), is_list=self._is_list)
 
@@ -180,7 +182,7 @@ class GpuTable:
     def sort(self, by: By, *, descending: Descending = False, nulls: Nulls = "last") -> Self:
         """The rows in the order of ``linkwise.sort``. Stable."""
         keys = sort_keys_of(self.column_names, by, descending, nulls)
-        return self._taken(sorted_rows(self._gpus, keys, self._column, self._nulls)[0])
+        return self._taken(sorted_rows(self._gpus, keys, self._words, self._nulls)[0])
 
     def join(
         self,
@@ -195,8 +197,9 @@ class GpuTable:
     ) -> Self:
         """Join with another table on the same GPUs by equal keys, as ``linkwise.join`` does; null keys match nothing.
 
-        Several keys are integers of 4 or 8 bytes that fit into 64 bits together. A pair of keys that is one column of a
-        right or full join has one type.
+        Several keys that are integers of 4 or 8 bytes and fit into 64 bits together are packed into one; others, and
+        text, are sorted first, both sides together, and joined by the ranks of their rows. A pair of keys that is one
+        column of a right or full join has one type.
         """
         check_how(how)
         check_order(order)
@@ -206,8 +209,7 @@ class GpuTable:
         keys = key_pairs(self.column_names, other.column_names, on, left_on, right_on)
         names = self._names if how in ("semi", "anti") else self._names_with(other, keys.merged.values(), suffix)
         self._check_keys(other, keys.pairs, how)
-        left, right = self._in_common_ranks(other, keys.pairs)
-        sides = left._side_keys([name for name, _ in keys.pairs]), right._side_keys([name for _, name in keys.pairs])
+        left, right, sides = self._compared(other, keys.pairs, how)
         matched = matched_rows(self._gpus, sides, left._one_key(right, keys.pairs, sides), how, order)
         either = {left._names[one]: right._names[two] for one, two in keys.pairs} if how in KEEPS_RIGHT else {}
         joined = left._made(left._rows_of(right, matched, how, either if keys.are_one else {}), names, right)
@@ -215,6 +217,29 @@ class GpuTable:
             return joined
         by_key = left._made(left._rows_of(right, matched, how, either), left._names)
         return joined._taken(by_key._in_key_order([name for name, _ in keys.pairs]))
+
+    def _compared(
+        self, other: Self, pairs: list[tuple[str, str]], how: How
+    ) -> tuple[Self, Self, tuple[SideKeys, SideKeys]]:
+        """Both tables, and their keys as numbers that can be compared, of text as words or as ranks."""
+        extents = [self._common_extent(other, pair, how) for pair in pairs]
+        ranked = [pair for pair, extent in zip(pairs, extents, strict=True) if extent is None]
+        left, right = self._in_common_ranks(other, ranked)
+        sides = (
+            left._side_keys([name for name, _ in pairs], extents),
+            right._side_keys([name for _, name in pairs], extents),
+        )
+        return left, right, sides
+
+    def _common_extent(self, other: Self, pair: tuple[str, str], how: How) -> TextExtent | None:
+        """The extent of a pair of keys that are text; ``None`` if they are compared as numbers, or as ranks.
+
+        Right and full joins have a column of both sides' keys, which is made of ranks.
+        """
+        extents = self._relation.text_extent(self._names[pair[0]]), other._relation.text_extent(other._names[pair[1]])
+        if how in KEEPS_RIGHT or extents[0] is None or extents[1] is None:
+            return None
+        return TextExtent.together(extents[0], extents[1])
 
     def _in_common_ranks(self, other: Self, pairs: list[tuple[str, str]]) -> tuple[Self, Self]:
         """Both tables, with numbers that can be compared in columns of text and the like."""
@@ -290,16 +315,28 @@ class GpuTable:
     def _in_key_order(self, keys: list[str]) -> Parts:
         """The row numbers in the order of keys of a join, null ones last. Stable."""
 
-        def codes(name: str) -> Parts:
-            return self._gpus.joined_codes(self._column(name))
+        def words(name: str) -> list[Parts]:
+            found = self._words(name)
+            return found if len(found) > 1 else [self._gpus.joined_codes(found[0])]
 
-        return sorted_rows(self._gpus, list(map(SortKey, keys)), codes, self._nulls)[0]
+        return sorted_rows(self._gpus, list(map(SortKey, keys)), words, self._nulls)[0]
+
+    def _words(self, name: str, extent: TextExtent | None = None) -> list[Parts]:
+        """The numbers that a column sorts by: itself, or words of its strings, of that extent or its own."""
+        extent = extent or self._relation.text_extent(self._names[name])
+        if extent is None:
+            return [self._column(name)]
+        return self._relation.words_on_gpus(self._names[name], extent, self._gpus)
 
     def _taken(self, rows: Parts) -> Self:
         return self._made(Taken(self._relation, RowNumbers(self._gpus, None, rows)), self._names)
 
-    def _side_keys(self, names: list[str]) -> SideKeys:
-        return SideKeys(self._gpus, [self._column(name) for name in names], [self._nulls(name) for name in names])
+    def _side_keys(self, names: list[str], extents: list[TextExtent | None]) -> SideKeys:
+        keys = [
+            [self._column(name)] if extent is None else self._words(name, extent)
+            for name, extent in zip(names, extents, strict=True)
+        ]
+        return SideKeys(self._gpus, keys, [self._nulls(name) for name in names])
 
     def _check_keys(self, other: Self, pairs: list[tuple[str, str]], how: How) -> None:
         """Raise ``UsageError`` if the GPUs cannot compare the keys, or cannot have both sides' in one column."""
@@ -308,12 +345,9 @@ class GpuTable:
             told = f"keys '{left}' and '{right}' are {types[0]} and {types[1]}"
             if how in KEEPS_RIGHT and types[0] != types[1]:
                 raise UsageError(f"{told}; right and full joins have keys of one type")
-            if len(pairs) == 1 and are_comparable(*types):
-                continue
-            if not are_packable(*types):
+            if not are_comparable(*types) and not are_packable(*types):
                 raise UsageError(
-                    f"{told}; several keys, or keys of two types, are integers of 4 or 8 bytes, both signed or both "
-                    "unsigned, times of one type, or text"
+                    f"{told}; keys of two types are integers of 4 or 8 bytes, both signed or both unsigned, or text"
                 )
         if how in KEEPS_RIGHT and len(self) + len(other) > MOST_ROWS:
             raise UsageError("the tables of right and full joins on the GPUs have fewer than 2**32 rows together")
@@ -322,10 +356,15 @@ class GpuTable:
         self, other: Self, pairs: list[tuple[str, str]], sides: tuple[SideKeys, SideKeys]
     ) -> tuple[Parts, Parts]:
         """Both sides' keys as a column each."""
-        lefts, rights = (side.keys for side in sides)
-        if len(pairs) == 1 and are_comparable(self._type(pairs[0][0]), other._type(pairs[0][1])):
+        types = [(self._type(left), other._type(right)) for left, right in pairs]
+        lefts, rights = ([column for key in side.keys for column in key] for side in sides)
+        if len(lefts) == 1 and are_comparable(*types[0]):
             return lefts[0], rights[0]
-        packed = self._gpus.pack(lefts, rights)
-        if packed is None:
-            raise WideKeysError(f"the {len(pairs)} keys take more than 64 bits together; join by fewer of them")
-        return packed
+        if len(lefts) == len(pairs) and all(are_packable(*pair) for pair in types):
+            packed = self._gpus.pack(lefts, rights)
+            if packed is not None:
+                return packed
+        if not all(are_comparable(*pair) for pair in types):
+            raise WideKeysError(f"the {len(pairs)} keys take more than 64 bits together, and differ in type; cast them")
+        of_left, of_right = ([self._gpus.joined_codes(column) for column in side] for side in (lefts, rights))
+        return self._gpus.common_ranks(of_left, of_right)

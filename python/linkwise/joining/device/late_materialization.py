@@ -15,6 +15,7 @@ from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
 from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.brought import TextExtent
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
 
 WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many of its rows is wanted
@@ -131,6 +132,14 @@ class Relation(ABC):
         """What the numbers of a column are ranks among, if they are ranks."""
         return None
 
+    def text_extent(self, name: str) -> TextExtent | None:
+        """The extent of a column of text of which words can be made on the GPUs; ``None`` if it is none."""
+        return None
+
+    def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:
+        """Words of these rows of a column of text, or of all, which compare, one after the other, as its values do."""
+        raise NotImplementedError
+
     def is_in_host_memory(self, name: str) -> bool:
         """Whether a column lies in host memory alone."""
         return False
@@ -239,6 +248,15 @@ class Beside(Relation):
         """See ``Relation``."""
         return self._sides[self._number_of_side(name)].ranked_values(name)
 
+    def text_extent(self, name: str) -> TextExtent | None:
+        """See ``Relation``."""
+        return None if name in self._merged else self._sides[self._number_of_side(name)].text_extent(name)
+
+    def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:
+        """See ``Relation``."""
+        number = self._number_of_side(name)
+        return self._sides[number].words_on_gpus(name, extent, gpus, self._rows[number].taken(rows))
+
     def is_in_host_memory(self, name: str) -> bool:
         """See ``Relation``."""
         return name not in self._merged and self._sides[self._number_of_side(name)].is_in_host_memory(name)
@@ -282,6 +300,14 @@ class Overlay(Relation):
     def ranked_values(self, name: str) -> pa.Array | None:
         """See ``Relation``."""
         return self._relation.ranked_values(self._old_names[name])
+
+    def text_extent(self, name: str) -> TextExtent | None:
+        """See ``Relation``."""
+        return self._relation.text_extent(self._old_names[name])
+
+    def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:
+        """See ``Relation``."""
+        return self._relation.words_on_gpus(self._old_names[name], extent, gpus, self._rows_of(rows))
 
     def is_in_host_memory(self, name: str) -> bool:
         """See ``Relation``."""

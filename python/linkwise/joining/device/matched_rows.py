@@ -15,17 +15,17 @@ KEEPS_LEFT, KEEPS_RIGHT = ("left", "full", "anti"), ("right", "full")
 class SideKeys:
     """The key columns of one side, without the rows in which one is null.
 
-    ``nulls``: for each key the bytes that tell where it has no value, or ``None``.
+    ``keys``: for each key its numbers, or words; ``nulls``: the bytes that tell where it has no value, or ``None``.
     """
 
-    def __init__(self, gpus: JoinableColumns, keys: list[Parts], nulls: Sequence[Parts | None]) -> None:
-        self._gpus, self._lengths = gpus, [len(part) for part in keys[0]]
+    def __init__(self, gpus: JoinableColumns, keys: list[list[Parts]], nulls: Sequence[Parts | None]) -> None:
+        self._gpus, self._lengths = gpus, [len(part) for part in keys[0][0]]
         self._complete: Parts | None = None  # the rows without nulls; None for all rows
         for of_key in nulls:
             if of_key is not None:
                 rows = gpus.rows_without_nulls(self._at_complete(of_key))
                 self._complete = self.in_all(rows)
-        self.keys = [self._at_complete(key) for key in keys]
+        self.keys = [[self._at_complete(column) for column in key] for key in keys]
 
     @property
     def has_nulls(self) -> bool:

@@ -91,6 +91,10 @@ class CudaKernels final : public Kernels {
   void iota(void* stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count) const override {
     cuda::iota(on(stream), width, to, first, count);
   }
+  void mark_changes(void* stream, int element_bytes, const void* elements, const void* before, std::uint32_t* marks,
+                    std::uint64_t count) const override {
+    cuda::mark_changes(on(stream), element_bytes, elements, before, marks, count);
+  }
   void set_bytes(void* stream, void* to, std::uint8_t byte, std::uint64_t bytes) const override {
     check(cudaMemsetAsync(to, byte, bytes, on(stream)), "set bytes");
   }

@@ -1,6 +1,6 @@
 // The CUDA side of the primitives, one file per subject: radix_sort.cu, msd_sort.cu (with values:
-// msd_sort_records32.cu and 64), merge.cu, partition.cu, elementwise.cu (encode, iota, sample), gather.cu, pack.cu,
-// reduce.cu (checksum, order, histogram, pivot).
+// msd_sort_records32.cu and 64), merge.cu, partition.cu, elementwise.cu (encode, iota, sample and more), gather.cu,
+// pack.cu, reduce.cu (checksum, order, histogram, pivot).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -54,6 +54,8 @@ void merge(cudaStream_t stream, RecordType type, RawRecords left, std::uint64_t 
 void encode(cudaStream_t stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
 void decode(cudaStream_t stream, KeyType type, bool descending, const void* from, void* to, std::uint64_t count);
 void iota(cudaStream_t stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count);
+void mark_changes(cudaStream_t stream, int element_bytes, const void* elements, const void* before,
+                  std::uint32_t* marks, std::uint64_t count);
 void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
             std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags);
 

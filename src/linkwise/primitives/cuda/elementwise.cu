@@ -1,4 +1,4 @@
-// One thread per element: encode, decode, iota, sample, unify floats.
+// One thread per element: encode, decode, iota, sample, mark changes, unify floats.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/dispatch.hpp"
@@ -44,6 +44,15 @@ __global__ void sample_kernel(const Bits* keys, std::uint64_t count, std::uint64
 }
 
 template <typename Bits>
+__global__ void mark_changes_kernel(const Bits* elements, const Bits* before, std::uint32_t* marks,
+                                    std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
+    const Bits* other = i > 0 ? elements + i - 1 : before;
+    if (other != nullptr && elements[i] != *other) marks[i] = 1;
+  }
+}
+
+template <typename Bits>
 __global__ void unify_floats_kernel(CodeOf<Bits>* codes, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) codes[i] = unified_float<Bits>(codes[i]);
 }
@@ -56,8 +65,8 @@ KernelList elementwise_kernels() {
   for (const int bytes : {1, 2, 4, 8})
     with_bits(bytes, [&](auto tag) {
       using Bits = typename decltype(tag)::type;
-      list.insert(list.end(),
-                  {address(encode_kernel<Bits>), address(decode_kernel<Bits>), address(sample_kernel<Bits>)});
+      list.insert(list.end(), {address(encode_kernel<Bits>), address(decode_kernel<Bits>), address(sample_kernel<Bits>),
+                               address(mark_changes_kernel<Bits>)});
       if constexpr (sizeof(Bits) >= 2) list.push_back(address(unify_floats_kernel<Bits>));
     });
   return list;
@@ -99,6 +108,16 @@ void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys
                                                                          static_cast<CodeOf<Bits>*>(codes), tags);
   });
   check_launch("sample");
+}
+
+void mark_changes(cudaStream_t stream, int element_bytes, const void* elements, const void* before,
+                  std::uint32_t* marks, std::uint64_t count) {
+  with_bits(element_bytes, [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    mark_changes_kernel<Bits><<<grid_for(count), block_threads, 0, stream>>>(
+        static_cast<const Bits*>(elements), static_cast<const Bits*>(before), marks, count);
+  });
+  check_launch("mark changes");
 }
 
 void unify_floats(cudaStream_t stream, KeyType type, void* codes, std::uint64_t count) {

@@ -112,10 +112,11 @@ __global__ void gather_strings_kernel(const __grid_constant__ RawStrings from, c
 __global__ void string_words_kernel(const __grid_constant__ RawStrings from, const std::uint8_t* nulls,
                                     const RawStringWords to, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) {
-    const RawString string = nulls != nullptr && nulls[i] != 0 ? RawString{} : string_of(from, i);
+    const bool is_null = nulls != nullptr && nulls[i] != 0;
+    const RawString string = is_null ? RawString{} : string_of(from, i);
 #pragma unroll
     for (int w = 0; w < RawStringWords::most; ++w)
-      if (w < to.count) to.word[w][i] = string_word(string, to.begin_of(w));
+      if (w < to.count) to.word[w][i] = is_null ? ~std::uint64_t{0} : string_word(string, to.begin_of(w));
   }
 }
 

@@ -116,7 +116,8 @@ class VirtualGathers : public Kernels {
                     std::uint64_t count) const override {
     for (std::uint64_t i = 0; i < count; ++i)
       for (int w = 0; w < to.count; ++w)
-        to.word[w][i] = nulls != nullptr && nulls[i] != 0 ? 0 : string_word(string_of(from, i), to.begin_of(w));
+        to.word[w][i] =
+            nulls != nullptr && nulls[i] != 0 ? ~std::uint64_t{0} : string_word(string_of(from, i), to.begin_of(w));
   }
 
   void expand_bits(void*, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes, std::uint8_t* to,

@@ -146,6 +146,18 @@ class VirtualKernels final : public VirtualGathers {
     });
   }
 
+  void mark_changes(void*, int element_bytes, const void* elements, const void* before, std::uint32_t* marks,
+                    std::uint64_t count) const override {
+    with_bits(element_bytes, [&](auto tag) {
+      using Bits = typename decltype(tag)::type;
+      const auto* values = static_cast<const Bits*>(elements);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const auto* other = i > 0 ? values + i - 1 : static_cast<const Bits*>(before);
+        if (other != nullptr && values[i] != *other) marks[i] = 1;
+      }
+    });
+  }
+
   void set_bytes(void*, void* to, std::uint8_t byte, std::uint64_t bytes) const override {
     std::memset(to, byte, bytes);
   }
