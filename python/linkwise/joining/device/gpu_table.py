@@ -39,10 +39,6 @@ def _inner_names(names: Iterable[str]) -> dict[str, str]:
     return {name: f"{table}.{name}" for name in names}
 
 
-class WideKeysError(UsageError):
-    """Several keys of two types that take more than 64 bits together."""
-
-
 class _Arrays(Relation):
     """Columns that lie on the GPUs: an array for each, and bytes that tell its nulls if it may have some."""
 
@@ -365,6 +361,6 @@ class GpuTable:
             if packed is not None:
                 return packed
         if not all(are_comparable(*pair) for pair in types):
-            raise WideKeysError(f"the {len(pairs)} keys take more than 64 bits together, and differ in type; cast them")
+            raise UsageError(f"the {len(pairs)} keys take more than 64 bits together, and differ in type; cast them")
         of_left, of_right = ([self._gpus.joined_codes(column) for column in side] for side in (lefts, rights))
         return self._gpus.common_ranks(of_left, of_right)

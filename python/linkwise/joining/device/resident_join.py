@@ -1,4 +1,4 @@
-"""Joins of tables in host memory by numbers, where these fit on the GPUs: numbers that are carried go there as well."""
+"""Joins of tables in host memory by numbers or text that fit on the GPUs; numbers that are carried go there as well."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import gpus_gather_faster
 from linkwise.columns.key_types import is_number
-from linkwise.joining.device.brought_columns import are_packable
-from linkwise.joining.device.gpu_table import GpuTable, WideKeysError
+from linkwise.joining.device.gpu_table import GpuTable
+from linkwise.joining.device.matched_rows import KEEPS_RIGHT
 from linkwise.joining.host_join import KEY_BYTES, leaves_to_gpus
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.matching import How, Order
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import cores_join_first
+from linkwise.sorting.brought import is_text, text_extent
 from linkwise.sorting.device_columns import MOST_ROWS, fit_there, for_rows
 
 _LEAST_ROWS = 1 << 20  # of both sides; fewer are found and gathered as fast in other ways
@@ -28,19 +29,20 @@ def resident_join(
     """
     rows = left.num_rows + right.num_rows
     is_open = execution.strategy == "auto" and execution.plan is None
-    if not _LEAST_ROWS <= rows <= MOST_ROWS or not is_open or not _have_numbers(left, right, keys):
+    if not _LEAST_ROWS <= rows <= MOST_ROWS or not is_open or not _are_comparable_there(left, right, keys, how):
         return None
     if cores_join_first(execution, KEY_BYTES * rows) or not leaves_to_gpus(execution, left.num_rows, right.num_rows):
         return None
     execution = for_rows(execution, rows)
     longer = max(left, right, key=lambda side: side.num_rows)
-    if not fit_there(_numbers(left) + _numbers(right), execution):
+    lefts, rights = ([pair[side] for pair in keys.pairs] for side in (0, 1))
+    going = [*_going_there(left, lefts), *_going_there(right, rights)]
+    if not fit_there(going, execution) or any(_takes_many_words(column) for column in going):
         return None
     if not gpus_gather_faster(_numbers(longer), longer.num_rows, execution):
         return None
     schema = JoinedRows(left.schema, right.schema, keys, how, suffix, execution).schema(left, right)
     where = {name: getattr(execution, name) for name in ("machine", "gpus", "memory_limit", "verify")}
-    lefts, rights = ([pair[side] for pair in keys.pairs] for side in (0, 1))
     try:
         tables = GpuTable(left, **where), GpuTable(right, **where)
         joined = tables[0].join(
@@ -49,19 +51,27 @@ def resident_join(
             order="left" if how in ("semi", "anti") else order,
         )  # fmt: skip
         return pa.table(joined.to_arrow().columns, schema=schema)
-    except (OutOfMemoryError, WideKeysError):  # other ways take less memory, and wider keys
+    except OutOfMemoryError:  # other ways take less memory
         return None
 
 
-def _have_numbers(left: pa.Table, right: pa.Table, keys: KeyPairs) -> bool:
-    """Whether the keys are numbers or times, which can be compared on the GPUs as they are."""
+def _are_comparable_there(left: pa.Table, right: pa.Table, keys: KeyPairs, how: How) -> bool:
+    """Whether the keys are numbers, times or text, which the GPUs compare without ranks found by the host."""
     if any(keys.inside) or any(len(set(side.column_names)) < side.num_columns for side in (left, right)):
         return False
     types = [(left.schema.field(one).type, right.schema.field(other).type) for one, other in keys.pairs]
-    if not all(is_number(one) and one == other for one, other in types):
-        return False
-    return len(types) == 1 or all(are_packable(one, other) for one, other in types)
+    return all(one == other and (is_number(one) or (is_text(one) and how not in KEEPS_RIGHT)) for one, other in types)
+
+
+def _takes_many_words(column: pa.ChunkedArray) -> bool:
+    return is_text(column.type) and text_extent(column) is None
 
 
 def _numbers(table: pa.Table) -> list[pa.ChunkedArray]:
     return [column for column in table.columns if is_number(column.type)]
+
+
+def _going_there(table: pa.Table, keys: list[str]) -> list[pa.ChunkedArray]:
+    """The columns that are copied to the GPUs: numbers, and the keys."""
+    names = [name for name in table.column_names if name in keys or is_number(table.schema.field(name).type)]
+    return [table[name] for name in names]
