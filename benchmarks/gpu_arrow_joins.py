@@ -27,11 +27,13 @@ from harness import about, timed, times_in_turn
 from linkwise.runtime.session import open_session
 
 REPETITIONS = 5
+_TEXT_CHUNK = 1 << 23  # rows
 
 
-def in_text(numbers: np.ndarray[Any, Any]) -> pa.Array:
-    """Numbers as text of 20 digits."""
-    return pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 20, "0")
+def in_text(numbers: np.ndarray[Any, Any]) -> pa.ChunkedArray:
+    """Numbers as text of 20 digits, in chunks that PyArrow can make."""
+    parts = [pa.array(numbers[at : at + _TEXT_CHUNK]).cast(pa.string()) for at in range(0, len(numbers), _TEXT_CHUNK)]
+    return pa.chunked_array([pc.utf8_lpad(part, 20, "0") for part in parts])
 
 
 def tables(short: int, long: int, *, by_text: bool) -> tuple[pa.Table, pa.Table]:
