@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,3 +125,18 @@ def test_left_to_the_cores(given: dict[str, Any]) -> None:
 def test_long_strings_are_left_to_the_cores() -> None:
     column = pa.chunked_array([["x" * length for length in (1, 200)]])
     assert order_on_gpus([column], [False], [False], options_of(1)) is None
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    """Which does without pandas; PyArrow loads it on many occasions."""
+    table = text_table(500)
+    pq.write_table(table, tmp_path / "in.parquet")
+    program = (
+        "from linkwise.sorting import gpu_order; gpu_order._LEAST_ROWS = 0; from linkwise.cli.main import main; main()"
+    )
+    files = [str(tmp_path / "in.parquet"), "-o", str(tmp_path / "out.parquet")]
+    asked = ["sort", *files, "-k", "name", "-k", "at", "--machine", MACHINE, "--json"]
+    done = subprocess.run([sys.executable, "-c", program, *asked], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "encode" in json.loads(done.stdout)["seconds"]["phases"]
+    assert pq.read_table(tmp_path / "out.parquet").equals(linkwise.sort(table, by=["name", "at"], strategy="cpu"))

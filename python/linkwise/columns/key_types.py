@@ -76,9 +76,8 @@ def is_number(kind: pa.DataType) -> bool:
 
 def number_dtype(kind: pa.DataType) -> np.dtype[np.generic]:
     """The NumPy type that a column of that type, for which ``is_number`` holds, is sorted as."""
-    storage = _storage_of(kind)
-    assert storage is not None
-    return cast("np.dtype[np.generic]", np.dtype(storage.to_pandas_dtype()))
+    empty = pa.nulls(0, _storage_of(kind))  # pa.array and to_pandas_dtype would import pandas
+    return cast("np.dtype[np.generic]", empty.to_numpy(zero_copy_only=True).dtype)
 
 
 def array_of_column(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
