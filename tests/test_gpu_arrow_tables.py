@@ -216,7 +216,7 @@ def test_long_text_takes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host would have to rank it."""
     monkeypatch.setattr("linkwise.joining.device.resident_join._LEAST_ROWS", 1)
     monkeypatch.setattr("linkwise.joining.device.resident_join.gpus_gather_faster", lambda *_: True)
-    monkeypatch.setattr("linkwise.joining.device.resident_join.GpuTable", None)
+    monkeypatch.setattr("linkwise.joining.device.gpu_table.in_common_ranks", None)
     table = pa.table({"k": [letter * 500 for letter in "abc"], "v": [1, 2, 3]})
     assert linkwise.join(table, table, "k", machine=MACHINE).num_rows == 3
 

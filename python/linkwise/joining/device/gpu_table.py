@@ -25,7 +25,7 @@ from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
-from linkwise.sorting.brought import TextExtent, in_host_memory
+from linkwise.sorting.brought import TextExtent, in_host_memory, is_text
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
 from linkwise.sorting.device_tables import ArraysOnGpus, given_back, sorted_rows
 
@@ -364,3 +364,8 @@ class GpuTable:
             raise UsageError(f"the {len(pairs)} keys take more than 64 bits together, and differ in type; cast them")
         of_left, of_right = ([self._gpus.joined_codes(column) for column in side] for side in (lefts, rights))
         return self._gpus.common_ranks(of_left, of_right)
+
+
+def have_long_text(table: GpuTable, keys: Sequence[str]) -> bool:
+    """Whether some of these columns are strings of so many words that the host ranks them."""
+    return any(is_text(table._type(name)) and table._relation.text_extent(table._names[name]) is None for name in keys)

@@ -6,14 +6,14 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import gpus_gather_faster
 from linkwise.columns.key_types import is_number
-from linkwise.joining.device.gpu_table import GpuTable
+from linkwise.joining.device.gpu_table import GpuTable, have_long_text
 from linkwise.joining.device.matched_rows import KEEPS_RIGHT
 from linkwise.joining.host_join import KEY_BYTES, leaves_to_gpus
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.matching import How, Order
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import cores_join_first
-from linkwise.sorting.brought import is_text, text_extent
+from linkwise.sorting.brought import is_text
 from linkwise.sorting.device_columns import MOST_ROWS, fit_there, for_rows
 
 _LEAST_ROWS = 1 << 20  # of both sides; fewer are found and gathered as fast in other ways
@@ -37,14 +37,16 @@ def resident_join(
     longer = max(left, right, key=lambda side: side.num_rows)
     lefts, rights = ([pair[side] for pair in keys.pairs] for side in (0, 1))
     going = [*_going_there(left, lefts), *_going_there(right, rights)]
-    if not fit_there(going, execution) or any(_takes_many_words(column) for column in going):
-        return None
-    if not gpus_gather_faster(_numbers(longer), longer.num_rows, execution):
+    by_text = any(is_text(column.type) for column in going)  # which the cores take longer to compare than to copy
+    is_faster = by_text or gpus_gather_faster(_numbers(longer), longer.num_rows, execution)
+    if not is_faster or not fit_there(going, execution):
         return None
     schema = JoinedRows(left.schema, right.schema, keys, how, suffix, execution).schema(left, right)
     where = {name: getattr(execution, name) for name in ("machine", "gpus", "memory_limit", "verify")}
     try:
         tables = GpuTable(left, **where), GpuTable(right, **where)
+        if have_long_text(tables[0], lefts) or have_long_text(tables[1], rights):
+            return None
         joined = tables[0].join(
             tables[1], lefts if keys.are_one else None, left_on=None if keys.are_one else lefts,
             right_on=None if keys.are_one else rights, how=how, suffix=suffix,
@@ -61,10 +63,6 @@ def _are_comparable_there(left: pa.Table, right: pa.Table, keys: KeyPairs, how: 
         return False
     types = [(left.schema.field(one).type, right.schema.field(other).type) for one, other in keys.pairs]
     return all(one == other and (is_number(one) or (is_text(one) and how not in KEEPS_RIGHT)) for one, other in types)
-
-
-def _takes_many_words(column: pa.ChunkedArray) -> bool:
-    return is_text(column.type) and text_extent(column) is None
 
 
 def _numbers(table: pa.Table) -> list[pa.ChunkedArray]:
