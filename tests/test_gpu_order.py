@@ -106,7 +106,9 @@ def test_public_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         found, expected = call(table, **by, machine=MACHINE), call(table, **by, strategy="cpu")
         assert np.array_equal(found, expected) if call is linkwise.sort_indices else found.equals(expected)
     assert sum(order is not None for order in orders) == 3
-    _, report = linkwise.sorting.api.sort_and_report(table, **by, machine=MACHINE)
+    fractions: list[float] = []
+    _, report = linkwise.sorting.api.sort_and_report(table, **by, machine=MACHINE, on_progress=fractions.append)
+    assert fractions == sorted(fractions) and fractions[-1] == 1.0
     assert report.gpus and report.simulated and report.strategy == "radix"
     assert {"HtoD", "encode", "sort", "DtoH"} <= report.phases.keys()
 

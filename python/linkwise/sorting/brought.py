@@ -18,6 +18,7 @@ from linkwise.columns.take import take
 from linkwise.sorting.device_columns import GpuColumns, Parts
 
 _MOST_WORDS = 16  # of a string; each costs a sort
+_WORD_BYTES = 7
 
 
 class TextExtent(NamedTuple):
@@ -31,9 +32,6 @@ class TextExtent(NamedTuple):
         """An extent for the strings of two columns."""
         ends = [extent.begin + _WORD_BYTES * extent.words for extent in (one, other)]
         return cls(0, -(-max(ends) // _WORD_BYTES))
-
-
-_WORD_BYTES = 7
 
 
 def text_extent(column: pa.ChunkedArray) -> TextExtent | None:

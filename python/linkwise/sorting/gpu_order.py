@@ -25,7 +25,9 @@ from linkwise.sorting.report import SortReport
 
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast on the cores
 _WORKING_BYTES = 40  # of a row: a key and its number, before and after a sort, and a word being gathered
+_TIMES_TEXT = 3  # a column of text takes while words are made: with narrow and with wide offsets
 _OF_MEMORY = 0.6  # of the GPUs' memory
+_BROUGHT = 0.5  # of the work is done when all columns are there, about
 
 
 def order_on_gpus(
@@ -51,11 +53,18 @@ def order_on_gpus(
     began = time.perf_counter()
     try:
         keys, falling = _keys(columns, extents, descending, nulls_first, gpus)
+        _tell(execution, _BROUGHT)
         rows, _ = gpus.sorted(keys, falling)
         (found,) = gpus.fetch([rows])
+        _tell(execution, 1.0)
     except OutOfMemoryError:  # the cores take none of that memory
         return None
     return found, _report(gpus, gpus.reports, len(found), time.perf_counter() - began)
+
+
+def _tell(execution: ExecutionOptions, progress: float) -> None:
+    if execution.on_progress is not None:
+        execution.on_progress(progress)
 
 
 def _may_be_ordered(columns: Sequence[pa.ChunkedArray], execution: ExecutionOptions) -> bool:
@@ -74,13 +83,12 @@ def _fits(
     row_bytes = _WORKING_BYTES
     for column, extent in zip(columns, extents, strict=True):
         row_bytes += 8 * (1 if extent is None else extent.words) + bool(column.null_count)
-    longest = max(column.nbytes for column in columns if is_text(column.type))
+    in_text = max(column.nbytes for column in columns if is_text(column.type))
+    needed = row_bytes * len(columns[0]) + _TIMES_TEXT * in_text
     with open_session(execution.machine) as runtime:
         each = memory_limit_of(execution, runtime.machine) or int(runtime.machine.gpu.memory_gib * (1 << 30))
         gpus = gpus_of(runtime.machine, execution.gpus)
-        return row_bytes * len(columns[0]) + 3 * longest <= _OF_MEMORY * each * len(gpus) and runtime.peers_can_read(
-            gpus
-        )
+        return needed <= _OF_MEMORY * each * len(gpus) and runtime.peers_can_read(gpus)
 
 
 def _keys(
