@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import linkwise
 from conftest import SEEDS, cuda_runtime
 from data import DISTRIBUTIONS
 from linkwise import UsageError, _core
+from linkwise.interop.device_arrays import copied_to_host
 from test_device_sort import on_gpu
 from test_host_join import HOWS, expected_rows, pair, plan_for, virtual
 
@@ -381,6 +383,37 @@ def test_public_call() -> None:
     for part in swapped[0]:
         part.flags.writeable = False
     assert linkwise.join_count(*swapped, machine="dgx-a100") == linkwise.join_count(*lists, machine="dgx-a100")
+
+
+def check_ranges(left: Array, right: Array, sides: list[Any], machine: str) -> None:
+    found, expected = linkwise.join_ranges(*sides, machine=machine), linkwise.join_ranges(left, right, strategy="cpu")
+    for field in fields(expected):
+        of_gpus = copied_to_host(getattr(found, field.name))
+        assert of_gpus.dtype == np.int64 and of_gpus.tolist() == getattr(expected, field.name).tolist()
+    assert len(found) == len(expected) and found.matches == expected.matches
+
+
+@pytest.mark.parametrize("num_gpus", [1, 2, 3])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_ranges(distribution: str, num_gpus: int) -> None:
+    """The same as of keys in host memory, from one GPU to the next."""
+    for dtype in (np.int64, np.uint32, np.float32):
+        left, right = pair(distribution, 300, 500, dtype, num_gpus)
+        lists = [parts_of(side, num_gpus, at) for at, side in enumerate((left, right))]
+        check_ranges(left, right, lists, "dgx-a100")
+    check_ranges(left, right[:0], [lists[0], [part[:0] for part in lists[1]]], "dgx-a100")
+    with pytest.raises(UsageError, match="presorted= is for keys in host memory"):
+        linkwise.join_ranges(*lists, machine="dgx-a100", presorted=True)
+
+
+@pytest.mark.gpu
+def test_ranges_on_gpus() -> None:
+    cupy = pytest.importorskip("cupy")
+    for number, distribution in enumerate(DISTRIBUTIONS):
+        left, right = pair(distribution, 3000, 5000, [np.int64, np.float32][number % 2])
+        arrays = [on_gpu(side, 0) for side in (left, right)]
+        check_ranges(left, right, arrays, "auto")
+        assert isinstance(linkwise.join_ranges(*arrays).left_first, cupy.ndarray)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -150,6 +150,15 @@ def test_mark_changes(device: OnDevice, count: int, width: int) -> None:
         assert (device.get(marks, np.uint32) == changes).all()
 
 
+@pytest.mark.parametrize("count", [0, 1, 3001])
+def test_list_marked(device: OnDevice, count: int) -> None:
+    marks = np.random.default_rng(count).integers(0, 2, count).astype(np.uint32)
+    sums = np.cumsum([0, *marks]).astype(np.uint64)
+    to = device.memory(8 * int(sums[-1]))
+    _core.list_marked(device.runtime, device.stream, device.put(marks), device.put(sums), 1000, to)
+    assert (device.get(to, np.uint64) == np.flatnonzero(marks) + 1000).all()
+
+
 @pytest.mark.parametrize("first", [0, 1, 31, 64])
 @pytest.mark.parametrize("count", [0, 1, 32, 3001])
 def test_expand_bits(device: OnDevice, count: int, first: int) -> None:

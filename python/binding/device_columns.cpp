@@ -171,19 +171,28 @@ std::vector<std::vector<DeviceArray>> take_all(const nb::object& runtime_object,
   return taken;
 }
 
-std::vector<DeviceArray> ranks_of(const nb::object& runtime_object, const std::vector<int>& gpus,
-                                  const std::vector<std::vector<DeviceArray>>& columns) {
-  auto& runtime = nb::cast<Runtime&>(runtime_object);
-  if (columns.empty()) throw UsageError("rows are ranked by at least one column");
+// Calls work(runtime, gpus, columns) for columns in the order of their rows.
+template <typename Work>
+std::vector<ColumnPart> of_rows_in_order(Runtime& runtime, const std::vector<int>& gpus,
+                                         const std::vector<std::vector<DeviceArray>>& columns, Work&& work) {
+  if (columns.empty()) throw UsageError("rows are compared by at least one column");
   std::vector<DeviceColumn> in_order;
   for (const std::vector<DeviceArray>& column : columns)
     in_order.push_back({column.front().type.bits / 8, views_of(column, gpus, runtime)});
-  std::vector<ColumnPart> parts;
-  {
-    const nb::gil_scoped_release release;
-    parts = dense_ranks(runtime, gpus, in_order);
-  }
-  return arrays_of(runtime_object, std::move(parts), nb::dtype<std::uint32_t>());
+  const nb::gil_scoped_release release;
+  return work(runtime, gpus, in_order);
+}
+
+std::vector<DeviceArray> ranks_of(const nb::object& runtime, const std::vector<int>& gpus,
+                                  const std::vector<std::vector<DeviceArray>>& columns) {
+  return arrays_of(runtime, of_rows_in_order(nb::cast<Runtime&>(runtime), gpus, columns, dense_ranks),
+                   nb::dtype<std::uint32_t>());
+}
+
+std::vector<DeviceArray> starts_of(const nb::object& runtime, const std::vector<int>& gpus,
+                                   const std::vector<std::vector<DeviceArray>>& columns) {
+  return arrays_of(runtime, of_rows_in_order(nb::cast<Runtime&>(runtime), gpus, columns, starts_of_runs),
+                   nb::dtype<std::int64_t>());
 }
 
 IntegerColumn integer_column(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
@@ -326,6 +335,9 @@ void bind_device_columns(nb::module_& m) {
         "The same rows of several columns, in random order.");
   m.def("dense_ranks", &ranks_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
         "For rows in order by some columns, the number of different rows before each, of 4 bytes.");
+  m.def("starts_of_runs", &starts_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
+        "For rows in order by some columns, the positions of those that differ from the one before, the first one "
+        "included, and the number of rows, of 8 bytes.");
   m.def("take_rows_from_host", &take_from_host, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
         nb::arg("numbers"),
         "Like take_rows, for a column in pinned host memory, which the GPUs read directly; None if not pinned.");

@@ -159,6 +159,8 @@ void bind_sorting(nb::module_& m) {
       nb::arg("runtime"), nb::arg("stream"), nb::arg("value_bytes"), nb::arg("to"), nb::arg("first"));
   m.def("mark_changes", &mark_changes, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"),
         nb::arg("elements"), nb::arg("before"), nb::arg("marks"));
+  m.def("list_marked", &list_marked, nb::arg("runtime"), nb::arg("stream"), nb::arg("marks"), nb::arg("sums"),
+        nb::arg("first"), nb::arg("to"));
   m.def("set_bytes", &set_bytes, nb::arg("runtime"), nb::arg("stream"), nb::arg("to"), nb::arg("byte"));
   m.def("sample", &sample, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),
         nb::arg("keys"), nb::arg("seed"), nb::arg("tag_base"), nb::arg("codes"), nb::arg("tags"));

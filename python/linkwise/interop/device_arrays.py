@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._core import DeviceArray, UsageError
@@ -170,6 +171,18 @@ def like(array: DeviceArray, original: Any) -> Any:
     if library == "numpy":
         return array.numpy()
     return array
+
+
+def copied_to_host(array: Any) -> npt.NDArray[Any]:
+    """A copy of an array in host memory; of a list, of all its arrays one after the other."""
+    if isinstance(array, list | tuple):
+        return np.concatenate([copied_to_host(each) for each in array])
+    library = library_of(array)
+    if isinstance(array, DeviceArray):
+        return np.asarray(array.numpy())
+    if library == "torch":
+        return np.asarray(array.cpu())
+    return np.asarray(array.get() if library == "cupy" else array)
 
 
 @contextmanager

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise.columns.inside import names_inside, with_fields
 from linkwise.columns.sort_keys import listed
 from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of, native_of
+from linkwise.interop.device_arrays import copied_to_host
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.device.gpu_table import GpuTable
@@ -214,21 +214,24 @@ class JoinRanges:
     Key ``k`` has the left rows ``left_rows[left_first[k]:left_first[k + 1]]`` and the right rows
     ``right_rows[right_first[k]:right_first[k + 1]]``, all int64. Keys are in the order of ``sort``, and the rows of a
     key in input order. So a key with many rows on both sides takes space for its rows only, not for its pairs.
+
+    Of keys that lie on GPUs, these are arrays there, or lists with one for each GPU, which go on from one to the next.
     """
 
-    left_rows: npt.NDArray[np.int64]
-    left_first: npt.NDArray[np.int64]
-    right_rows: npt.NDArray[np.int64]
-    right_first: npt.NDArray[np.int64]
+    left_rows: Any
+    left_first: Any
+    right_rows: Any
+    right_first: Any
 
     def __len__(self) -> int:
         """How many keys match."""
-        return len(self.left_first) - 1
+        first = self.left_first if isinstance(self.left_first, list) else [self.left_first]
+        return sum(map(len, first)) - 1
 
     @property
     def matches(self) -> int:
         """How many pairs of rows match."""
-        left, right = np.diff(self.left_first), np.diff(self.right_first)
+        left, right = (np.diff(copied_to_host(first)) for first in (self.left_first, self.right_first))
         pairs = int((left.astype(np.float64) * right).sum())
         return int(np.dot(left, right)) if pairs < 2**62 else sum(map(operator.mul, left.tolist(), right.tolist()))
 
@@ -244,10 +247,14 @@ def join_ranges(
 ) -> JoinRanges:
     """Return the matches of an inner join as ranges of rows with equal keys instead of pairs (join25 §3.3.3).
 
-    The result is no larger than both sides, however many pairs there are. Parameters and errors: as ``join_indices``.
+    The result is no larger than both sides, however many pairs there are. Parameters and errors: as ``join_indices``;
+    keys may be device-resident as there.
     """
     options = ExecutionOptions.of(execution, JoinPlan)
-    if arrays_on_gpus(left_keys, right_keys) is not None:
-        raise UsageError("join_ranges takes keys in host memory; join_indices also takes lists and arrays on GPUs")
+    on_gpus = arrays_on_gpus(left_keys, right_keys)
+    if on_gpus is not None:
+        _check_no_presorted(presorted=presorted)
+        ranges = GpuJoin(*on_gpus, "inner", options).ranges()
+        return JoinRanges(*(ranges if isinstance(left_keys, list | tuple) else [parts[0] for parts in ranges]))
     found = matches_of_keys(left_keys, right_keys, options, nulls_equal=nulls_equal, presorted=presorted, order="key")
     return JoinRanges(*found.ranges())

@@ -161,6 +161,9 @@ class Kernels {
   /// *before; null: the first one is left out. Other marks are kept.
   virtual void mark_changes(void* stream, int element_bytes, const void* elements, const void* before,
                             std::uint32_t* marks, std::uint64_t count) const = 0;
+  /// to[sums[i]] = first + i where marks[i] is not 0; sums[i] is how many are marked before.
+  virtual void list_marked(void* stream, const std::uint32_t* marks, const std::uint64_t* sums, std::uint64_t first,
+                           std::uint64_t* to, std::uint64_t count) const = 0;
   /// Sets every byte.
   virtual void set_bytes(void* stream, void* to, std::uint8_t byte, std::uint64_t bytes) const = 0;
   /// The code of one key of each of `samples` equal strata, and its tag: tag_base + position. The keys may lie in

@@ -214,6 +214,19 @@ void mark_changes(Runtime& runtime, Stream stream, int element_bytes, const Memo
                            }});
 }
 
+void list_marked(Runtime& runtime, Stream stream, const MemoryView& marks, const MemoryView& sums, std::uint64_t first,
+                 const MemoryView& to) {
+  const std::uint64_t count = count_of(marks, 4, "list marked");
+  require(sums.bytes == 8 * (count + 1), "list marked", "a sum for each mark, and one more");
+  if (count == 0 || to.bytes == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"list marked", {marks, sums}, {to}, {"encode", count, 8.0}, [=, &kernels](void* native) {
+                             kernels.list_marked(native, reinterpret_cast<const std::uint32_t*>(marks.data),
+                                                 reinterpret_cast<const std::uint64_t*>(sums.data), first,
+                                                 reinterpret_cast<std::uint64_t*>(to.data), count);
+                           }});
+}
+
 void set_bytes(Runtime& runtime, Stream stream, const MemoryView& to, std::uint8_t byte) {
   if (to.bytes == 0) return;
   const Kernels& kernels = runtime.kernels();

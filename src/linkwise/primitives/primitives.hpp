@@ -69,6 +69,10 @@ void encode(Runtime& runtime, Stream stream, KeyType type, bool descending, cons
 void decode(Runtime& runtime, Stream stream, KeyType type, bool descending, const MemoryView& from,
             const MemoryView& to);
 void iota(Runtime& runtime, Stream stream, ValueWidth width, const MemoryView& to, std::uint64_t first);
+/// The positions of the marked elements, counted from `first` on, of 8 bytes. `sums`: what running_sums makes of the
+/// marks, of which `to` has exactly as many as there are.
+void list_marked(Runtime& runtime, Stream stream, const MemoryView& marks, const MemoryView& sums, std::uint64_t first,
+                 const MemoryView& to);
 /// Sets the mark, of 32 bits, of each element that differs from the one before it; elements of 1, 2, 4 or 8 bytes.
 /// `before`: the element before the first one, which this device can read; empty if there is none.
 void mark_changes(Runtime& runtime, Stream stream, int element_bytes, const MemoryView& elements,

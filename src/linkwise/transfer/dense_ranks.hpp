@@ -1,4 +1,4 @@
-// Rows in order, by one or several columns, as numbers that are equal for equal rows.
+// Rows in order, by one or several columns: which of them are equal.
 #pragma once
 
 #include <span>
@@ -11,5 +11,10 @@ namespace linkwise {
 /// For each row the number of different rows before it, of 4 bytes. `columns`, at least one, lie in the order of the
 /// rows, with equally many rows on each GPU. Blocks until the ranks are there. @throws OutOfMemoryError.
 std::vector<ColumnPart> dense_ranks(Runtime& runtime, std::span<const int> gpus, std::span<const DeviceColumn> columns);
+
+/// The positions, of 8 bytes, of the rows that differ from the one before, the first row included, and then the number
+/// of rows. Columns as above. Each GPU has those of its rows, the last one also the number. @throws OutOfMemoryError.
+std::vector<ColumnPart> starts_of_runs(Runtime& runtime, std::span<const int> gpus,
+                                       std::span<const DeviceColumn> columns);
 
 }  // namespace linkwise

@@ -113,10 +113,10 @@ class GpuJoin:
             raise UsageError(f"the arrays lie on GPUs {on_gpus}; gpus= cannot say otherwise")
         self._plan = _core.JoinPlan()
         self._plan.sort = resident_plan(execution, on_gpus or asked or list(range(len(left))))
-        self._left, self._right = (
-            _core.ArraysOfSide([_plain(array) for array in side], [], [stream_of(array, on_gpus) for array in side])
-            for side in (left, right)
-        )
+        self._columns = [
+            ([_plain(array) for array in side], [stream_of(array, on_gpus) for array in side]) for side in (left, right)
+        ]
+        self._left, self._right = (_core.ArraysOfSide(arrays, [], streams) for arrays, streams in self._columns)
         self._originals = left
         self._is_real, self._how, self._way, self._execution = on_gpus is not None, how, way, execution
 
@@ -147,3 +147,29 @@ class GpuJoin:
         if self._how in ("semi", "anti"):
             return left, None
         return left, [like(of_right, original) for (_, of_right), original in zip(parts, self._originals, strict=True)]
+
+    def ranges(self) -> list[list[Any]]:
+        """The four fields of ``JoinRanges``, each an array for each GPU."""
+
+        def work(runtime: _core.Runtime) -> list[Any]:
+            sides = self._left, self._right
+            return [each for at in (0, 1) for each in self._ranges_of(runtime, at, sides[at], sides[1 - at])]
+
+        return [
+            [like(part, original) for part, original in zip(parts, self._originals, strict=True)]
+            for parts in self._run(work)
+        ]
+
+    def _ranges_of(
+        self, runtime: _core.Runtime, at: int, side: _core.ArraysOfSide, other: _core.ArraysOfSide
+    ) -> tuple[list[Any], list[Any]]:
+        """A side's rows that have a partner, in the order of their keys, and where those of each key begin."""
+        gpus, verify = self._plan.sort.gpus, self._execution.verify
+        found = found_rows(runtime, self._plan, side, other, "semi", "left", verify=verify)
+        rows: list[Any] = [of_gpu for of_gpu, _ in found]
+        column = _core.lend_arrays(runtime, gpus, *self._columns[at])
+        keys: list[Any] = _core.joined_codes(runtime, gpus, _core.take_rows(runtime, gpus, column, rows))
+        options = _core.SortOptions(False, verify)
+        in_order = _core.sort_device(runtime, self._plan.sort, keys, rows, [None] * len(gpus), False, options)
+        first: list[Any] = _core.starts_of_runs(runtime, gpus, [[of_gpu for of_gpu, _ in in_order]])
+        return [carried for _, carried in in_order], first

@@ -95,6 +95,10 @@ class CudaKernels final : public Kernels {
                     std::uint64_t count) const override {
     cuda::mark_changes(on(stream), element_bytes, elements, before, marks, count);
   }
+  void list_marked(void* stream, const std::uint32_t* marks, const std::uint64_t* sums, std::uint64_t first,
+                   std::uint64_t* to, std::uint64_t count) const override {
+    cuda::list_marked(on(stream), marks, sums, first, to, count);
+  }
   void set_bytes(void* stream, void* to, std::uint8_t byte, std::uint64_t bytes) const override {
     check(cudaMemsetAsync(to, byte, bytes, on(stream)), "set bytes");
   }

@@ -56,6 +56,8 @@ void decode(cudaStream_t stream, KeyType type, bool descending, const void* from
 void iota(cudaStream_t stream, ValueWidth width, void* to, std::uint64_t first, std::uint64_t count);
 void mark_changes(cudaStream_t stream, int element_bytes, const void* elements, const void* before,
                   std::uint32_t* marks, std::uint64_t count);
+void list_marked(cudaStream_t stream, const std::uint32_t* marks, const std::uint64_t* sums, std::uint64_t first,
+                 std::uint64_t* to, std::uint64_t count);
 void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
             std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags);
 

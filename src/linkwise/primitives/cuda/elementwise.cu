@@ -1,4 +1,4 @@
-// One thread per element: encode, decode, iota, sample, mark changes, unify floats.
+// One thread per element: encode, decode, iota, sample, mark changes and list them, unify floats.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/dispatch.hpp"
@@ -52,6 +52,12 @@ __global__ void mark_changes_kernel(const Bits* elements, const Bits* before, st
   }
 }
 
+__global__ void list_marked_kernel(const std::uint32_t* marks, const std::uint64_t* sums, std::uint64_t first,
+                                   std::uint64_t* to, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    if (marks[i] != 0) to[sums[i]] = first + i;
+}
+
 template <typename Bits>
 __global__ void unify_floats_kernel(CodeOf<Bits>* codes, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) codes[i] = unified_float<Bits>(codes[i]);
@@ -61,7 +67,7 @@ __global__ void unify_floats_kernel(CodeOf<Bits>* codes, std::uint64_t count) {
 
 KernelList elementwise_kernels() {
   KernelList list{address(iota_kernel<std::uint32_t>), address(iota_kernel<std::uint64_t>),
-                  address(iota_kernel<Value16>)};
+                  address(iota_kernel<Value16>), address(list_marked_kernel)};
   for (const int bytes : {1, 2, 4, 8})
     with_bits(bytes, [&](auto tag) {
       using Bits = typename decltype(tag)::type;
@@ -118,6 +124,12 @@ void mark_changes(cudaStream_t stream, int element_bytes, const void* elements, 
         static_cast<const Bits*>(elements), static_cast<const Bits*>(before), marks, count);
   });
   check_launch("mark changes");
+}
+
+void list_marked(cudaStream_t stream, const std::uint32_t* marks, const std::uint64_t* sums, std::uint64_t first,
+                 std::uint64_t* to, std::uint64_t count) {
+  list_marked_kernel<<<grid_for(count), block_threads, 0, stream>>>(marks, sums, first, to, count);
+  check_launch("list marked");
 }
 
 void unify_floats(cudaStream_t stream, KeyType type, void* codes, std::uint64_t count) {

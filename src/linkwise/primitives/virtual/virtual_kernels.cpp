@@ -158,6 +158,12 @@ class VirtualKernels final : public VirtualGathers {
     });
   }
 
+  void list_marked(void*, const std::uint32_t* marks, const std::uint64_t* sums, std::uint64_t first, std::uint64_t* to,
+                   std::uint64_t count) const override {
+    for (std::uint64_t i = 0; i < count; ++i)
+      if (marks[i] != 0) to[sums[i]] = first + i;
+  }
+
   void set_bytes(void*, void* to, std::uint8_t byte, std::uint64_t bytes) const override {
     std::memset(to, byte, bytes);
   }
