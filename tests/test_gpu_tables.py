@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import linkwise
 from conftest import SEEDS
-from linkwise import GpuTable, MaskedArray, UsageError
+from linkwise import GpuTable, MaskedArray, UsageError, _core
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.device_columns import GpuColumns
 from test_device_join import parts_of
 from test_device_sort import on_gpu
 
@@ -328,3 +330,62 @@ def test_on_gpus() -> None:
     assert found["f"].values.dtype == torch.bool and found["f"].values.tolist()[:2] == [True, True]
     assert linkwise.sort(flags).tolist() == [False, True, True]
     assert linkwise.join_count(flags, flags) == 5
+
+
+def test_bits_of_validity() -> None:
+    """Of columns that other software has on two GPUs, beginning at any bit; and back."""
+    gpus = GpuColumns(ExecutionOptions(machine=MACHINE, gpus=[0, 1]))
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 40, dtype=np.uint32)
+    is_null = np.unpackbits(bits.view(np.uint8), bitorder="little") == 0
+    shares = [(5, 700), (64, 1000)]
+    nulls = gpus.nulls_there([(bits.ctypes.data, first, count) for first, count in shares])
+    expected = [is_null[first : first + count] for first, count in shares]
+    assert [part.numpy().tolist() for part in nulls] == [(255 * part).tolist() for part in expected]
+    values = [np.arange(count, dtype=np.int32) for _, count in shares]
+    filled = gpus.with_nulls_filled(gpus.lend({"": (values, [None, None])})[""], nulls)
+    for found, of_part, is_null_there in zip(filled, values, expected, strict=True):
+        assert (found.numpy() == np.where(is_null_there, -1, of_part)).all()
+    with gpus.session() as (runtime, _):
+        packed = [_core.validity_of(runtime, part)[0].numpy() for part in nulls]
+    for words, is_null_there in zip(packed, expected, strict=True):
+        valid = np.unpackbits(words.view(np.uint8), bitorder="little")
+        assert (valid[: len(is_null_there)] == ~is_null_there).all()
+
+
+class OnlyArrow:
+    """A column that speaks Arrow's C device interface alone."""
+
+    def __init__(self, column: Any) -> None:
+        self._column = column
+
+    def __arrow_c_device_array__(self, requested_schema: object = None) -> Any:
+        return self._column.__arrow_c_device_array__(requested_schema)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["i8", "f4", "u2"])
+def test_nulls_of_arrow(dtype: str) -> None:
+    """Columns with bits of validity, as cuDF has them, are sorted, joined and given back as such."""
+    cupy = pytest.importorskip("cupy")
+    random = np.random.default_rng(0)
+    keys, rows = random.integers(0, 50, 3000).astype(dtype), np.arange(3000)
+    masked = np.ma.array(keys, mask=random.random(3000) < 0.3)
+    column = MaskedArray(cupy.asarray(keys), cupy.asarray(masked.mask))
+    for of_gpu in (OnlyArrow(column), [OnlyArrow(column)]):
+        table = {"k": of_gpu, "row": [cupy.asarray(rows)] if isinstance(of_gpu, list) else cupy.asarray(rows)}
+        found = linkwise.sort(table, by=["k", "row"], descending=[True, False], nulls="first")
+        first = found["k"][0] if isinstance(of_gpu, list) else found["k"]
+        assert isinstance(first, MaskedArray) and isinstance(first.values, linkwise.DeviceArray)
+        expected = np.lexsort((rows, np.where(masked.mask, 0, -keys.astype("f8")), ~masked.mask))
+        in_order = found["row"][0] if isinstance(of_gpu, list) else found["row"]
+        assert (in_order.get() == expected).all()
+        assert ((first.mask.numpy() != 0) == masked.mask[expected]).all()
+        again = linkwise.sort({"k": OnlyArrow(first), "row": in_order}, by="row")
+        assert ((again["k"].mask.numpy() != 0) == masked.mask).all()
+        assert (again["k"].values.numpy()[~masked.mask] == keys[~masked.mask]).all()
+        assert linkwise.sort({"k": first, "row": in_order}, by="row")["row"].get().tolist() == rows.tolist()
+    few = {"k": cupy.asarray(np.array([3, 7], dtype)), "v": cupy.asarray(np.array([1.0, 2.0]))}
+    joined = linkwise.join({"k": OnlyArrow(column), "row": cupy.asarray(rows)}, few, on="k")
+    assert sorted(joined["row"].get().tolist()) == np.flatnonzero(np.isin(keys, [3, 7]) & ~masked.mask).tolist()
+    with pytest.raises(UsageError, match="as a column of a table"):
+        linkwise.sort(OnlyArrow(column))

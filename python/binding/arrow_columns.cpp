@@ -1,7 +1,9 @@
 // Arrow columns as numbers on the GPUs.
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -88,6 +90,48 @@ Parts values_of(const nb::object& runtime, const Gpus& gpus, const nb::list& chu
   return arrays_of(runtime, std::move(parts), like.dtype());
 }
 
+// The bits that columns of other software have on their GPUs: an address, the first bit, and how many there are.
+using ForeignBits = std::tuple<std::uintptr_t, std::uint64_t, std::uint64_t>;
+
+Parts nulls_there(const nb::object& runtime, const Gpus& gpus, const std::vector<ForeignBits>& bits) {
+  if (bits.size() != gpus.size()) throw UsageError("there must be bits of validity on each GPU");
+  std::vector<ValidityPart> columns;
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    const auto [address, first, count] = bits[g];
+    auto* data = reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+    columns.push_back({{Place::gpu(gpus[g]), data, (first + count + 31) / 32 * 4, 0, false}, first, count});
+  }
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = nulls_of(nb::cast<Runtime&>(runtime), gpus, columns);
+  }
+  return arrays_of(runtime, std::move(parts), nb::dtype<std::uint8_t>());
+}
+
+Parts filled(const nb::object& runtime, const Gpus& gpus, const Parts& column, const Parts& nulls) {
+  if (column.size() != gpus.size() || nulls.size() != gpus.size())
+    throw UsageError("there must be values, and bytes of nulls, on each GPU");
+  DeviceColumn there{column.front().type.bits / 8, {}};
+  for (const DeviceArray& part : column) there.parts.push_back(part.view);
+  const std::vector<MemoryView> is_null = views_of(nulls, gpus);
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = with_nulls_filled(nb::cast<Runtime&>(runtime), gpus, there, is_null);
+  }
+  return arrays_of(runtime, std::move(parts), column.front().type);
+}
+
+Parts validity(const nb::object& runtime, const DeviceArray& nulls) {
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts.push_back(validity_of(nb::cast<Runtime&>(runtime), nulls.view.place.index, nulls.view));
+  }
+  return arrays_of(runtime, std::move(parts), nb::dtype<std::uint32_t>());
+}
+
 }  // namespace
 
 void bind_arrow_columns(nb::module_& m) {
@@ -99,6 +143,14 @@ void bind_arrow_columns(nb::module_& m) {
         "that compare, one after the other, as the strings do. nulls: what bring_nulls returns, or empty.");
   m.def("bring_nulls", &nulls_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("chunks"),
         "For each row of a column 0, or 255 where it is null, on the GPUs.");
+  m.def(
+      "nulls_there", &nulls_there, nb::arg("runtime"), nb::arg("gpus"), nb::arg("bits"),
+      "The same for columns of other software on these GPUs, each with the address of its bits of validity, the first "
+      "one, and their number.");
+  m.def("with_nulls_filled", &filled, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("nulls"),
+        "A copy of a column on the GPUs, with all bits set where a row is null.");
+  m.def("validity_of", &validity, nb::arg("runtime"), nb::arg("nulls"),
+        "Arrow's bits of validity, in words of 32 bits on the GPU of such bytes, as the only array of a list.");
   m.def("bring_values", &values_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("chunks"), nb::arg("like"),
         nb::arg("nulls"),
         "Copies a column of numbers, times or bools to the GPUs, an equal share to each, as elements of the type of "

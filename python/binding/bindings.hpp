@@ -30,9 +30,14 @@ void bind_apps(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_probe(nanobind::module_& m);
 
-/// The two capsules of Arrow's C device interface for numbers on a GPU. The numbers must be complete; `owner` keeps
-/// their memory alive.
-nanobind::tuple arrow_device_array_of(std::uintptr_t address, std::int64_t count, const std::string& format, int gpu,
-                                      const nanobind::object& owner);
+/// Numbers on a GPU, and the address of their bits of validity; 0 if none is null.
+struct ArrowNumbers {
+  std::uintptr_t address = 0, validity = 0;
+  std::int64_t count = 0;
+  std::string format;
+  int gpu = 0;
+};
+/// The two capsules of Arrow's C device interface for numbers that are complete; `owner` keeps their memory alive.
+nanobind::tuple arrow_device_array_of(const ArrowNumbers& numbers, const nanobind::object& owner);
 
 }  // namespace linkwise::binding

@@ -123,16 +123,36 @@ nb::dict cuda_array_interface(DeviceArray& self) {
   return interface;
 }
 
+ArrowNumbers arrow_numbers_of(const DeviceArray& array) {
+  return {.address = reinterpret_cast<std::uintptr_t>(array.view.data),
+          .count = static_cast<std::int64_t>(array.size()),
+          .format = arrow_format(array.type),
+          .gpu = array.view.place.index};
+}
+
+// Blocks until the array is complete: Arrow does not say which stream the consumer uses.
+void wait_for(DeviceArray& array) {
+  if (array.simulated()) throw nb::attribute_error("a simulated GPU has no device array");
+  array.memory->use_on(native_stream(legacy_default_stream));
+  const nb::gil_scoped_release release;
+  array.memory->ready().wait();
+}
+
 nb::tuple to_arrow(nb::handle_t<DeviceArray> self_object, const nb::object&) {
   auto& self = nb::cast<DeviceArray&>(self_object);
-  if (self.simulated()) throw nb::attribute_error("a simulated GPU has no device array");
-  self.memory->use_on(native_stream(legacy_default_stream));  // Arrow does not say which stream the consumer uses
-  {
-    const nb::gil_scoped_release release;
-    self.memory->ready().wait();
-  }
-  return arrow_device_array_of(reinterpret_cast<std::uintptr_t>(self.view.data), static_cast<std::int64_t>(self.size()),
-                               arrow_format(self.type), self.view.place.index, nb::borrow(self_object));
+  wait_for(self);
+  return arrow_device_array_of(arrow_numbers_of(self), nb::borrow(self_object));
+}
+
+// `validity`: words of bits, as validity_of makes them.
+nb::tuple with_validity_to_arrow(nb::handle_t<DeviceArray> values_object, nb::handle_t<DeviceArray> validity_object) {
+  auto& values = nb::cast<DeviceArray&>(values_object);
+  auto& validity = nb::cast<DeviceArray&>(validity_object);
+  wait_for(values);
+  wait_for(validity);
+  ArrowNumbers numbers = arrow_numbers_of(values);
+  numbers.validity = reinterpret_cast<std::uintptr_t>(validity.view.data);
+  return arrow_device_array_of(numbers, nb::make_tuple(nb::borrow(values_object), nb::borrow(validity_object)));
 }
 
 nb::object to_numpy(const DeviceArray& self) {
@@ -148,6 +168,9 @@ nb::object to_numpy(const DeviceArray& self) {
 }  // namespace
 
 void bind_device_arrays(nb::module_& m) {
+  m.def("to_arrow_device_array", &with_validity_to_arrow, nb::arg("values"), nb::arg("validity"),
+        nb::sig("def to_arrow_device_array(values: DeviceArray, validity: DeviceArray) -> tuple[object, object]"),
+        "The capsules of Arrow's C device interface for values some of which are null.");
   nb::class_<PartMemory>(m, "PartMemory", "Keeps the memory of device arrays alive.");
   nb::class_<DeviceArray>(m, "DeviceArray",
                           "A one-dimensional array on a GPU, for any library that supports DLPack or the CUDA array "

@@ -50,6 +50,12 @@ class ArrowDeviceColumn {
   [[nodiscard]] bool has_nulls() const {
     return array_.array.null_count != 0 && array_.array.n_buffers > 0 && array_.array.buffers[0] != nullptr;
   }
+  /// The address of the bits of validity, of which the first one is at `offset`. Blocks as `address` does.
+  [[nodiscard]] std::uintptr_t validity() const {
+    if (array_.sync_event != nullptr) wait_for_event(array_.sync_event);
+    return reinterpret_cast<std::uintptr_t>(array_.array.buffers[0]);
+  }
+  [[nodiscard]] std::int64_t offset() const { return array_.array.offset; }
   /// The address of the first element. Blocks until the column's producer has finished.
   [[nodiscard]] std::uintptr_t address(std::int64_t element_bytes) const {
     if (array_.sync_event != nullptr) wait_for_event(array_.sync_event);
@@ -74,10 +80,9 @@ nb::object capsule_of(void* pointer, const char* name, PyCapsule_Destructor dest
 
 }  // namespace
 
-nb::tuple arrow_device_array_of(std::uintptr_t address, std::int64_t count, const std::string& format, int gpu,
-                                const nb::object& owner) {
+nb::tuple arrow_device_array_of(const ArrowNumbers& numbers, const nb::object& owner) {
   auto* schema = new ArrowSchema{};
-  auto* text = new std::string(format);
+  auto* text = new std::string(numbers.format);
   schema->format = text->c_str();
   schema->name = "";
   schema->private_data = text;
@@ -85,9 +90,10 @@ nb::tuple arrow_device_array_of(std::uintptr_t address, std::int64_t count, cons
     delete static_cast<std::string*>(self->private_data);
     self->release = nullptr;
   };
-  auto* exported = new Exported{owner, {nullptr, native(address)}};
+  auto* exported = new Exported{owner, {native(numbers.validity), native(numbers.address)}};
   auto* array = new ArrowDeviceArray{};
-  array->array.length = count;
+  array->array.length = numbers.count;
+  array->array.null_count = numbers.validity == 0 ? 0 : -1;  // not counted
   array->array.n_buffers = 2;
   array->array.buffers = exported->buffers;
   array->array.private_data = exported;
@@ -97,7 +103,7 @@ nb::tuple arrow_device_array_of(std::uintptr_t address, std::int64_t count, cons
     self->release = nullptr;
   };
   array->device_type = arrow_device_cuda;
-  array->device_id = gpu;
+  array->device_id = numbers.gpu;
   return nb::make_tuple(
       capsule_of(schema, "arrow_schema",
                  [](PyObject* capsule) {
@@ -119,6 +125,8 @@ void bind_foreign_arrays(nb::module_& m) {
       .def_prop_ro("gpu", &ArrowDeviceColumn::gpu)
       .def_prop_ro("format", &ArrowDeviceColumn::format)
       .def_prop_ro("has_nulls", &ArrowDeviceColumn::has_nulls)
+      .def_prop_ro("offset", &ArrowDeviceColumn::offset)
+      .def("validity", &ArrowDeviceColumn::validity, nb::call_guard<nb::gil_scoped_release>())
       .def("__len__", &ArrowDeviceColumn::size)
       .def("address", &ArrowDeviceColumn::address, nb::arg("element_bytes"), nb::call_guard<nb::gil_scoped_release>());
   m.def("dlpack_of", &dlpack_of, nb::arg("address"), nb::arg("count"), nb::arg("code"), nb::arg("bits"), nb::arg("gpu"),

@@ -48,10 +48,15 @@ class ForeignArray:
         column = _core.ArrowDeviceColumn(array)
         if not column.on_gpu:
             return None
+        if column.has_nulls:
+            raise UsageError("an array with nulls on a GPU is sorted as a column of a table: sort({'name': array}, …)")
+        return cls.of_arrow_values(column)
+
+    @classmethod
+    def of_arrow_values(cls, column: _core.ArrowDeviceColumn) -> ForeignArray:
+        """The values of a column on a GPU, null or not."""
         if column.format not in _OF_ARROW:
             raise UsageError(f"columns of Arrow format '{column.format}' on GPUs cannot be sorted; numbers can")
-        if column.has_nulls:
-            raise UsageError("a column with nulls on a GPU cannot be sorted; drop them first")
         dtype = np.dtype(_OF_ARROW[column.format])
         return cls(column.address(dtype.itemsize), len(column), dtype, column.gpu, column, None)
 

@@ -6,9 +6,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from linkwise import _core
 from linkwise._core import DeviceArray, UsageError
 from linkwise.interop.containers import library_of
-from linkwise.interop.device_arrays import as_numbers, dtype_of, like, viewed
+from linkwise.interop.device_arrays import ForeignArray, as_numbers, dtype_of, gpus_of, like, stream_of, viewed
+from linkwise.runtime.session import open_session
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +21,7 @@ class MaskedArray:
     ----------
     values
         Shape (n,): an array of CuPy or torch, or of NumPy where that stands for one on a described machine. What it
-        holds where the mask is true means nothing.
+        holds where the mask is true means nothing. (Of a result made of Arrow's arrays, a ``DeviceArray``.)
     mask
         Shape (n,): bools of the same library and GPU, true where there is no value. (Of a result in a
         ``DeviceArray``, which has no bools: bytes, 255 where there is no value and otherwise 0.)
@@ -50,6 +52,38 @@ class MaskedArray:
     def __len__(self) -> int:
         """How many elements there are, null or not."""
         return int(self.values.shape[0])
+
+    def __arrow_c_device_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Arrow's C device interface, through which cuDF and others take the column without copying its values."""
+        gpus = gpus_of([self.values])
+        if gpus is None:
+            raise AttributeError("an array in host memory stands for one on a GPU, and has no device array")
+        nulls = self.mask if isinstance(self.mask, DeviceArray) else null_bytes(self)
+        with open_session("auto") as runtime:
+            arrays: list[Any] = [as_numbers(self.values), nulls]
+            values, mask = (_core.lend_arrays(runtime, gpus, [each], [stream_of(each, gpus)])[0] for each in arrays)
+            return _core.to_arrow_device_array(values, _core.validity_of(runtime, mask)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowNulls:
+    """A column of Arrow's C device interface some of whose elements are null.
+
+    ``validity``: the address of its bits, the first one of them, and their number.
+    """
+
+    values: ForeignArray
+    validity: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, array: Any) -> ArrowNulls | None:
+        """``None`` for other arrays, and for those without nulls."""
+        if not hasattr(array, "__arrow_c_device_array__") or hasattr(array, "__dlpack_device__"):
+            return None
+        column = _core.ArrowDeviceColumn(array)
+        if not column.on_gpu or not column.has_nulls:
+            return None
+        return cls(ForeignArray.of_arrow_values(column), (column.validity(), column.offset, len(column)))
 
 
 def null_bytes(array: MaskedArray) -> Any:

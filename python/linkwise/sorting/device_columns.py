@@ -135,6 +135,16 @@ class GpuColumns:
         with self.session() as (runtime, gpus):
             return {name: _core.lend_arrays(runtime, gpus, *column) for name, column in columns.items()}
 
+    def nulls_there(self, validity: Sequence[tuple[int, int, int]]) -> Parts:
+        """``bring_nulls`` of other columns on these GPUs: the address of their bits, the first, and their number."""
+        with self.session() as (runtime, gpus):
+            return _core.nulls_there(runtime, gpus, validity)
+
+    def with_nulls_filled(self, column: Parts, nulls: Parts) -> Parts:
+        """A copy of a column that is equal in all rows that are null, so that a sort takes these for equal."""
+        with self.session() as (runtime, gpus):
+            return _core.with_nulls_filled(runtime, gpus, column, nulls)
+
     def sorted(self, keys: Sequence[Parts], descending: Sequence[bool]) -> tuple[Parts, Parts]:
         """The row numbers that sort columns by these keys, the most significant first, and that key in order. Stable.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from linkwise._core import UsageError
+from linkwise._core import DeviceArray, UsageError
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.device_arrays import (
     as_numbers,
@@ -19,7 +19,7 @@ from linkwise.interop.device_arrays import (
     single_array,
     stream_of,
 )
-from linkwise.interop.masked_array import MaskedArray, null_bytes, values_to_compare, with_nulls
+from linkwise.interop.masked_array import ArrowNulls, MaskedArray, null_bytes, values_to_compare, with_nulls
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
@@ -66,10 +66,27 @@ class ArraysOnGpus:
         return dtype_of(self.arrays[name][0])
 
     def lent_to(self, gpus: GpuColumns) -> tuple[dict[str, Parts], dict[str, Parts]]:
-        """The columns as the core takes them, without a copy, and the ``null_bytes`` of those that are masked."""
-        masked = {name: [values_to_compare(part) for part in parts] for name, parts in self._masked.items()}
-        nulls = {name: [null_bytes(part) for part in parts] for name, parts in self._masked.items()}
-        return self._lent(gpus, self.arrays | masked), self._lent(gpus, nulls)
+        """The columns as the core takes them, and the ``null_bytes`` of those that are masked.
+
+        Those without nulls are not copied.
+        """
+        by_their_library = {
+            name: cast(list[MaskedArray], parts) for name, parts in self._masked.items() if _computes_masks(parts[0])
+        }
+        masked = {name: [values_to_compare(part) for part in parts] for name, parts in by_their_library.items()}
+        nulls = {name: [null_bytes(part) for part in parts] for name, parts in by_their_library.items()}
+        columns, of_nulls = self._lent(gpus, self.arrays | masked), self._lent(gpus, nulls)
+        for name, parts in self._masked.items():
+            if name not in by_their_library:
+                of_nulls[name] = self._nulls_there(gpus, parts)
+                columns[name] = gpus.with_nulls_filled(columns[name], of_nulls[name])
+        return columns, {name: of_nulls[name] for name in self._masked}
+
+    def _nulls_there(self, gpus: GpuColumns, parts: Sequence[MaskedArray | ArrowNulls]) -> Parts:
+        """The ``null_bytes`` of a column whose library does not compute them."""
+        if isinstance(parts[0], ArrowNulls):
+            return gpus.nulls_there([cast(ArrowNulls, part).validity for part in parts])
+        return self._lent(gpus, {"": [cast(MaskedArray, part).mask for part in parts]})[""]
 
     def _lent(self, gpus: GpuColumns, columns: dict[str, list[Any]]) -> dict[str, Parts]:
         return gpus.lend(
@@ -136,11 +153,17 @@ def sort_columns(
     }
 
 
-def _masked_of(name: Any, column: Any) -> list[MaskedArray]:
+def _computes_masks(part: MaskedArray | ArrowNulls) -> bool:
+    """Whether an array's library has bools, and computes with them."""
+    return isinstance(part, MaskedArray) and not isinstance(part.mask, DeviceArray)
+
+
+def _masked_of(name: Any, column: Any) -> list[MaskedArray | ArrowNulls]:
     """The arrays of a column that is masked; an empty list if it is not."""
     parts = column if isinstance(column, list | tuple) else [column]
-    masked = [part for part in parts if isinstance(part, MaskedArray)]
-    if masked and len(masked) < len(parts):
+    given = [part if isinstance(part, MaskedArray) else ArrowNulls.of(part) for part in parts]
+    masked = [part for part in given if part is not None]
+    if masked and (len(masked) < len(parts) or len(set(map(type, masked))) > 1):
         raise UsageError(f"some arrays of column '{name}' are masked and others are not; give each a mask")
     return masked
 

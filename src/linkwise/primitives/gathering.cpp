@@ -283,6 +283,17 @@ void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::u
                            }});
 }
 
+void pack_validity(Runtime& runtime, Stream stream, const MemoryView& nulls, const MemoryView& validity) {
+  require(validity.bytes == (nulls.bytes + 31) / 32 * 4, "pack validity", "whole words, one for 32 rows");
+  if (nulls.bytes == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream,
+                  {"pack validity", {nulls}, {validity}, {"encode", nulls.bytes, 1.125}, [=, &kernels](void* native) {
+                     kernels.pack_validity(native, reinterpret_cast<const std::uint8_t*>(nulls.data),
+                                           reinterpret_cast<std::uint32_t*>(validity.data), nulls.bytes);
+                   }});
+}
+
 void fill_nulls(Runtime& runtime, Stream stream, int element_bytes, const MemoryView& nulls,
                 const MemoryView& elements) {
   require(elements.bytes == nulls.bytes * static_cast<std::uint64_t>(element_bytes), "fill nulls",

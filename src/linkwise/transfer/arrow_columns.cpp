@@ -5,6 +5,7 @@
 
 #include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/host/huge_page_buffer.hpp"
+#include "linkwise/transfer/column_parts.hpp"
 #include "linkwise/transfer/gather_workers.hpp"
 #include "linkwise/transfer/string_share.hpp"
 
@@ -127,6 +128,31 @@ std::vector<std::vector<ColumnPart>> bring_string_words(Runtime& runtime, std::s
       made[w].push_back({gpus[share.gpu], std::move(room[w]), runtime.share(runtime.record(stream))});
   });
   return made;
+}
+
+std::vector<ColumnPart> nulls_of(Runtime& runtime, std::span<const int> gpus, std::span<const ValidityPart> parts) {
+  return make_parts(
+      runtime, gpus, [&](std::size_t g) { return parts[g].rows; },
+      [&](std::size_t g, Stream stream, const MemoryView& to) {
+        expand_bits(runtime, stream, parts[g].bits, parts[g].first, nulls_of_validity, to);
+      });
+}
+
+std::vector<ColumnPart> with_nulls_filled(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& column,
+                                          std::span<const MemoryView> nulls) {
+  return make_parts(
+      runtime, gpus, [&](std::size_t g) { return column.parts[g].bytes; },
+      [&](std::size_t g, Stream stream, const MemoryView& to) {
+        runtime.copy(stream, to, column.parts[g]);
+        fill_nulls(runtime, stream, column.element_bytes, nulls[g], to);
+      });
+}
+
+ColumnPart validity_of(Runtime& runtime, int gpu, const MemoryView& nulls) {
+  std::vector<ColumnPart> made = make_parts(
+      runtime, {&gpu, 1}, [&](std::size_t) { return bytes_of_bits(nulls.bytes); },
+      [&](std::size_t, Stream stream, const MemoryView& to) { pack_validity(runtime, stream, nulls, to); });
+  return std::move(made.front());
 }
 
 }  // namespace linkwise

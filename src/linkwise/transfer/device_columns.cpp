@@ -12,33 +12,13 @@
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/primitives/packing.hpp"
 #include "linkwise/primitives/primitives.hpp"
+#include "linkwise/transfer/column_parts.hpp"
 #include "linkwise/transfer/column_share.hpp"
 
 namespace linkwise {
 namespace {
 
 constexpr std::uint64_t worth_waking = 1 << 20;  // bytes above which the threads for pageable copies pay off
-
-// Makes a part on each GPU: `bytes_of` returns its size, and `fill` enqueues what writes it. `lent` is the caller's
-// host memory that this reads.
-template <typename BytesOf, typename Fill>
-std::vector<ColumnPart> make_parts(Runtime& runtime, std::span<const int> gpus, const BytesOf& bytes_of,
-                                   const Fill& fill, const std::vector<MemoryView>& lent = {}) {
-  std::vector<ColumnPart> parts;
-  runtime.clear_timeline();
-  run_or_abandon(runtime, [&] {
-    for (std::size_t g = 0; g < gpus.size(); ++g) {
-      const Place place = Place::gpu(gpus[g]);
-      const Stream stream = runtime.stream(place, "compute");
-      Buffer memory = runtime.allocate(place, bytes_of(g), "column");
-      if (bytes_of(g) > 0) fill(g, stream, memory.view());
-      parts.push_back({gpus[g], std::move(memory), runtime.share(runtime.record(stream))});
-    }
-    runtime.synchronize();
-    hand_back(runtime, lent);
-  });
-  return parts;
-}
 
 // The range of each column's values, over both sides and all GPUs.
 std::vector<CodeRange> ranges_of(Runtime& runtime, std::span<const int> gpus,

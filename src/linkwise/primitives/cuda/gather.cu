@@ -126,6 +126,15 @@ __global__ void expand_bits_kernel(const std::uint32_t* bits, std::uint64_t firs
     to[i] = is_set(bits, first + i) ? bytes.set : bytes.clear;
 }
 
+// Each warp makes one word at a time.
+__global__ void pack_validity_kernel(const std::uint8_t* nulls, std::uint32_t* validity, std::uint64_t count) {
+  const std::uint64_t whole_warps = (count + 31) / 32 * 32;
+  for (std::uint64_t i = global_thread(); i < whole_warps; i += grid_threads()) {
+    const std::uint32_t word = __ballot_sync(~0U, i < count && nulls[i] == 0);
+    if (threadIdx.x % 32 == 0) validity[i / 32] = word;
+  }
+}
+
 template <typename Element>
 __global__ void fill_nulls_kernel(const std::uint8_t* nulls, Element* elements, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
@@ -141,7 +150,7 @@ void with_element(int bytes, Body&& body) {
 }  // namespace
 
 KernelList gather_kernels() {
-  KernelList list{address(string_words_kernel), address(expand_bits_kernel)};
+  KernelList list{address(string_words_kernel), address(expand_bits_kernel), address(pack_validity_kernel)};
   for (const int index_bytes : {4, 8})
     with_key(to_key_width(index_bytes), [&](auto index) {
       using Index = typename decltype(index)::type;
@@ -261,6 +270,11 @@ void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t f
                  std::uint8_t* to, std::uint64_t count) {
   expand_bits_kernel<<<grid_for(count), block_threads, 0, stream>>>(bits, first, bytes, to, count);
   check_launch("make bytes of bits");
+}
+
+void pack_validity(cudaStream_t stream, const std::uint8_t* nulls, std::uint32_t* validity, std::uint64_t count) {
+  pack_validity_kernel<<<grid_for(count), block_threads, 0, stream>>>(nulls, validity, count);
+  check_launch("pack validity");
 }
 
 void fill_nulls(cudaStream_t stream, int element_bytes, const std::uint8_t* nulls, void* elements,
