@@ -73,9 +73,9 @@ class GpuTable:
         By name, an array on a GPU, or a list with one for each of several GPUs: of CuPy, torch or any library with
         DLPack, the CUDA array interface or Arrow's ``__arrow_c_device_array__``; integers and floats of 8 to 64 bits
         and, of CuPy and torch, bools. A column with nulls has them in Arrow's interface, or is a ``MaskedArray`` of two
-        of CuPy or torch, as are columns of results that may have some. All columns have as many rows on each GPU; fewer than 2**32 in all. They are
-        never changed, and must not be while the table or one made from it is in use. On a described machine
-        (``machine=``), NumPy arrays stand in for them.
+        of CuPy or torch, as are columns of results that may have some. All columns have as many rows on each GPU; fewer
+        than 2**32 in all. They are never changed, and must not be while the table or one made from it is in use. On a
+        described machine (``machine=``), NumPy arrays stand in for them.
 
         Or a table in host memory, of PyArrow, Polars, pandas or Narwhals, for the GPUs that ``gpus`` names. Its columns
         may have any type; one that is a key is copied to the GPUs once, of strings and bytes as words. Other keys that
