@@ -166,8 +166,9 @@ class Expressions:
     def selectivity(self, index: int) -> float:
         """The fraction of rows that probably pass a predicate, by its form alone.
 
-        The factors are those of Selinger et al., "Access Path Selection in a Relational Database Management System"
-        (SIGMOD 1979), table 1, for columns without statistics.
+        The factors of comparisons, ranges and lists, and how they combine, are those of Selinger et al., "Access Path
+        Selection in a Relational Database Management System" (SIGMOD 1979), table 1, for columns without statistics.
+        Tests of text and of nulls, which it lacks, count as equality.
         """
         node = self._view(index)
         if type(node).__name__ == "BinaryExpr":

@@ -24,7 +24,7 @@ Frame = Callable[[Run], pl.LazyFrame]
 
 @dataclass(frozen=True)
 class Size:
-    """How many rows a part of a plan has: at most, and probably; and without its filters, probably."""
+    """How many rows a part of a plan reads at most, how many it probably has, and how many without its filters."""
 
     most: int
     likely: float

@@ -15,12 +15,14 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise._typing import Array
 from linkwise.columns.key_types import is_number
+from linkwise.columns.sort_keys import SortKey
 from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.runtime.session import open_session
 from linkwise.sorting.brought import TextExtent, is_text, text_extent
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, for_rows
+from linkwise.sorting.device_tables import sorted_rows
 from linkwise.sorting.report import SortReport
 
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast on the cores
@@ -52,9 +54,13 @@ def order_on_gpus(
     gpus.reports = []
     began = time.perf_counter()
     try:
-        keys, falling = _keys(columns, extents, descending, nulls_first, gpus)
+        nulls, words = _brought(columns, extents, gpus)
         _tell(execution, _BROUGHT)
-        rows, _ = gpus.sorted(keys, falling)
+        keys = [
+            SortKey(name, falls, "first" if is_first else "last")
+            for name, falls, is_first in zip(words, descending, nulls_first, strict=True)
+        ]
+        rows, _ = sorted_rows(gpus, keys, words.__getitem__, nulls.get)
         (found,) = gpus.fetch([rows])
         _tell(execution, 1.0)
     except OutOfMemoryError:  # the cores take none of that memory
@@ -91,25 +97,21 @@ def _fits(
         return needed <= _OF_MEMORY * each * len(gpus) and runtime.peers_can_read(gpus)
 
 
-def _keys(
-    columns: Sequence[pa.ChunkedArray],
-    extents: Sequence[TextExtent | None],
-    descending: Sequence[bool],
-    nulls_first: Sequence[bool],
-    gpus: GpuColumns,
-) -> tuple[list[Parts], list[bool]]:
-    """Numbers on the GPUs that sort the rows, the most significant first, and whether each is in falling order."""
-    keys: list[Parts] = []
-    falling: list[bool] = []
-    for column, extent, falls, is_first in zip(columns, extents, descending, nulls_first, strict=True):
-        nulls = gpus.bring_nulls(column) if column.null_count else None
-        words = [gpus.bring_values(column, nulls)] if extent is None else gpus.bring_words(column, extent, nulls)
-        if nulls is not None:
-            keys.append(nulls)
-            falling.append(is_first)
-        keys += words
-        falling += [falls] * len(words)
-    return keys, falling
+def _brought(
+    columns: Sequence[pa.ChunkedArray], extents: Sequence[TextExtent | None], gpus: GpuColumns
+) -> tuple[dict[str, Parts], dict[str, list[Parts]]]:
+    """By a name for each column, in order: bytes that tell its nulls, if it has some, and the numbers it sorts by."""
+    nulls: dict[str, Parts] = {}
+    words: dict[str, list[Parts]] = {}
+    for number, (column, extent) in enumerate(zip(columns, extents, strict=True)):
+        name = str(number)
+        if column.null_count:
+            nulls[name] = gpus.bring_nulls(column)
+        is_null = nulls.get(name)
+        words[name] = (
+            [gpus.bring_values(column, is_null)] if extent is None else gpus.bring_words(column, extent, is_null)
+        )
+    return nulls, words
 
 
 def _report(gpus: GpuColumns, reports: Sequence[_core.SortReport], rows: int, wall_seconds: float) -> SortReport:
