@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-def _library() -> Any | None:
+def library_with_pool() -> Any | None:
+    """pylibcudf, with the pool; ``None`` if it is not installed."""
     try:
         import pylibcudf  # noqa: PLC0415
         import rmm  # noqa: PLC0415
@@ -26,7 +27,7 @@ def _table(library: Any, keys: Any) -> Any:
 
 def sort_calls(keys: Any) -> dict[str, Callable[[], Any]]:
     """cuDF's sort of an array; nothing without cuDF."""
-    library = _library()
+    library = library_with_pool()
     if library is None:
         return {}
     table = _table(library, keys)
@@ -36,7 +37,7 @@ def sort_calls(keys: Any) -> dict[str, Callable[[], Any]]:
 
 def payload_sort_calls(keys: Any, payload: Any) -> dict[str, Callable[[], Any]]:
     """cuDF's stable sort of two arrays by the first; nothing without cuDF."""
-    library = _library()
+    library = library_with_pool()
     if library is None:
         return {}
     by = _table(library, keys)
@@ -47,7 +48,7 @@ def payload_sort_calls(keys: Any, payload: Any) -> dict[str, Callable[[], Any]]:
 
 def join_calls(left: Any, right: Any) -> dict[str, Callable[[], Any]]:
     """cuDF's inner join of two arrays, which returns row numbers; nothing without cuDF."""
-    library = _library()
+    library = library_with_pool()
     if library is None:
         return {}
     tables = _table(library, left), _table(library, right)

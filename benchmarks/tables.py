@@ -30,7 +30,7 @@ _ROW_BYTES = 96
 _NAMES = 1_000_000
 
 
-def _names(random: np.random.Generator, count: int) -> pa.Array:
+def words_of(random: np.random.Generator, count: int) -> pa.Array:
     """Words of 4 to 18 letters."""
     lengths = random.integers(4, 19, count)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -41,7 +41,7 @@ def _names(random: np.random.Generator, count: int) -> pa.Array:
 def make_table(gib: float) -> pa.Table:
     """A table of about this size, in chunks of at most 16 Mi rows, so that their strings fit 32-bit offsets."""
     rows = int(gib * (1 << 30) / _ROW_BYTES)
-    words = _names(np.random.default_rng(99), _NAMES)
+    words = words_of(np.random.default_rng(99), _NAMES)
     parts = []
     for first in range(0, rows, 1 << 24):
         count = min(1 << 24, rows - first)

@@ -171,12 +171,13 @@ def test_expand_bits(device: OnDevice, count: int, first: int) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 32, 33, 3001])
-def test_pack_validity(device: OnDevice, count: int) -> None:
-    nulls = np.random.default_rng(count).integers(0, 2, count).astype(np.uint8) * np.uint8(255)
-    to = device.memory((count + 31) // 32 * 4)
-    _core.pack_validity(device.runtime, device.stream, device.put(nulls), to)
-    bits = np.unpackbits(device.get(to, np.uint8), bitorder="little")
-    assert (bits[:count] == (nulls == 0)).all() and not bits[count:].any()
+def test_pack_bits(device: OnDevice, count: int) -> None:
+    some = np.random.default_rng(count).choice(np.array([0, 1, 255], np.uint8), count)
+    for of_set in (0, 1):
+        to = device.memory((count + 31) // 32 * 4)
+        _core.pack_bits(device.runtime, device.stream, device.put(some), of_set, to)
+        bits = np.unpackbits(device.get(to, np.uint8), bitorder="little")
+        assert (bits[:count] == (some == of_set)).all() and not bits[count:].any()
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])

@@ -125,7 +125,7 @@ def test_left_to_the_cores(given: dict[str, Any]) -> None:
 
 
 def test_long_strings_are_left_to_the_cores() -> None:
-    column = pa.chunked_array([["x" * length for length in (1, 200)]])
+    column = pa.chunked_array([["x" * length for length in (1, 500)]])
     assert order_on_gpus([column], [False], [False], options_of(1)) is None
 
 

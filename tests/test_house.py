@@ -20,7 +20,8 @@ import linkwise
 from linkwise import JoinPlan, SortPlan, UsageError
 
 PUBLIC = [
-    *("Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "FallbackWarning", "GpuTable"),
+    *("Cancelled", "CorruptDataError", "DeviceArray", "DeviceError", "Error", "FallbackWarning", "GpuColumn"),
+    *("GpuTable",),
     *(
         "JoinPlan",
         "JoinPlanReport",

@@ -1,5 +1,4 @@
 // Arrow columns as numbers on the GPUs.
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,8 +9,6 @@
 #include "bindings.hpp"
 #include "device_arrays.hpp"
 #include "linkwise/error.hpp"
-#include "linkwise/primitives/host/key_column.hpp"
-#include "linkwise/primitives/pieces.hpp"
 #include "linkwise/transfer/arrow_columns.hpp"
 #include "rows.hpp"
 
@@ -34,32 +31,6 @@ std::vector<MemoryView> views_of(const Parts& nulls, const Gpus& gpus) {
   for (const DeviceArray& array : nulls) views.push_back(array.view);
   if (!nulls.empty() && nulls.size() != gpus.size()) throw UsageError("there must be bytes of nulls on each GPU");
   return views;
-}
-
-// Where the strings that differ begin to, and how many words tell them apart from there.
-std::pair<std::uint64_t, std::size_t> words_of_strings(const nb::list& chunks) {
-  const std::vector<KeyColumn> keys = OwnedColumn(chunks, OwnedColumn::For::cores).keys();
-  std::vector<const KeyColumn*> parts;
-  for (const KeyColumn& key : keys) parts.push_back(&key);
-  const nb::gil_scoped_release release;
-  const BytesExtent extent = bytes_extent(parts);
-  return {extent.prefix, (extent.longest - extent.prefix + bytes_of_word - 1) / bytes_of_word};
-}
-
-std::vector<Parts> bring_words(const nb::object& runtime, const Gpus& gpus, const nb::list& chunks, std::uint64_t begin,
-                               std::size_t words, const Parts& nulls) {
-  const OwnedColumn owned(chunks);
-  if (!column_of(owned).has_strings()) throw UsageError("words are made of strings and bytes alone");
-  const std::vector<MemoryView> is_null = views_of(nulls, gpus);
-  std::vector<std::vector<ColumnPart>> made;
-  {
-    const nb::gil_scoped_release release;
-    made = bring_string_words(nb::cast<Runtime&>(runtime), gpus, *owned.column(), begin, words, is_null);
-  }
-  std::vector<Parts> arrays;
-  for (std::vector<ColumnPart>& word : made)
-    arrays.push_back(arrays_of(runtime, std::move(word), nb::dtype<std::uint64_t>()));
-  return arrays;
 }
 
 Parts nulls_of(const nb::object& runtime, const Gpus& gpus, const nb::list& chunks) {
@@ -93,9 +64,10 @@ Parts values_of(const nb::object& runtime, const Gpus& gpus, const nb::list& chu
 // The bits that columns of other software have on their GPUs: an address, the first bit, and how many there are.
 using ForeignBits = std::tuple<std::uintptr_t, std::uint64_t, std::uint64_t>;
 
-Parts nulls_there(const nb::object& runtime, const Gpus& gpus, const std::vector<ForeignBits>& bits) {
-  if (bits.size() != gpus.size()) throw UsageError("there must be bits of validity on each GPU");
-  std::vector<ValidityPart> columns;
+Parts bytes_of_bits(const nb::object& runtime, const Gpus& gpus, const std::vector<ForeignBits>& bits,
+                    std::uint8_t of_set, std::uint8_t of_clear) {
+  if (bits.size() != gpus.size()) throw UsageError("there must be bits on each GPU");
+  std::vector<BitsPart> columns;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     const auto [address, first, count] = bits[g];
     auto* data = reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
@@ -104,7 +76,7 @@ Parts nulls_there(const nb::object& runtime, const Gpus& gpus, const std::vector
   std::vector<ColumnPart> parts;
   {
     const nb::gil_scoped_release release;
-    parts = nulls_of(nb::cast<Runtime&>(runtime), gpus, columns);
+    parts = expanded_bits(nb::cast<Runtime&>(runtime), gpus, columns, {of_set, of_clear});
   }
   return arrays_of(runtime, std::move(parts), nb::dtype<std::uint8_t>());
 }
@@ -123,11 +95,11 @@ Parts filled(const nb::object& runtime, const Gpus& gpus, const Parts& column, c
   return arrays_of(runtime, std::move(parts), column.front().type);
 }
 
-Parts validity(const nb::object& runtime, const DeviceArray& nulls) {
+Parts bits_of_bytes(const nb::object& runtime, const DeviceArray& bytes, std::uint8_t of_set) {
   std::vector<ColumnPart> parts;
   {
     const nb::gil_scoped_release release;
-    parts.push_back(validity_of(nb::cast<Runtime&>(runtime), nulls.view.place.index, nulls.view));
+    parts.push_back(packed_bits(nb::cast<Runtime&>(runtime), bytes.view.place.index, bytes.view, {.set = of_set}));
   }
   return arrays_of(runtime, std::move(parts), nb::dtype<std::uint32_t>());
 }
@@ -135,22 +107,16 @@ Parts validity(const nb::object& runtime, const DeviceArray& nulls) {
 }  // namespace
 
 void bind_arrow_columns(nb::module_& m) {
-  m.def("words_of_strings", &words_of_strings, nb::arg("chunks"),
-        "Of a column of strings, the bytes that all share, and how many words tell them apart from there.");
-  m.def("bring_string_words", &bring_words, nb::arg("runtime"), nb::arg("gpus"), nb::arg("chunks"), nb::arg("begin"),
-        nb::arg("words"), nb::arg("nulls"),
-        "Copies a column of strings to the GPUs, an equal share to each, and makes words of them, columns of uint64 "
-        "that compare, one after the other, as the strings do. nulls: what bring_nulls returns, or empty.");
   m.def("bring_nulls", &nulls_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("chunks"),
         "For each row of a column 0, or 255 where it is null, on the GPUs.");
-  m.def(
-      "nulls_there", &nulls_there, nb::arg("runtime"), nb::arg("gpus"), nb::arg("bits"),
-      "The same for columns of other software on these GPUs, each with the address of its bits of validity, the first "
-      "one, and their number.");
+  m.def("bytes_of_bits", &bytes_of_bits, nb::arg("runtime"), nb::arg("gpus"), nb::arg("bits"), nb::arg("of_set"),
+        nb::arg("of_clear"),
+        "A byte for each bit of other software's columns on these GPUs, each with the address of its bits, the first "
+        "one, and their number.");
   m.def("with_nulls_filled", &filled, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("nulls"),
         "A copy of a column on the GPUs, with all bits set where a row is null.");
-  m.def("validity_of", &validity, nb::arg("runtime"), nb::arg("nulls"),
-        "Arrow's bits of validity, in words of 32 bits on the GPU of such bytes, as the only array of a list.");
+  m.def("bits_of_bytes", &bits_of_bytes, nb::arg("runtime"), nb::arg("bytes"), nb::arg("of_set"),
+        "Arrow's bits, in words of 32 on the GPU of a byte for each, as the only array of a list.");
   m.def("bring_values", &values_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("chunks"), nb::arg("like"),
         nb::arg("nulls"),
         "Copies a column of numbers, times or bools to the GPUs, an equal share to each, as elements of the type of "

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace linkwise::binding {
 
@@ -20,6 +21,7 @@ void bind_mapped_file(nanobind::module_& m);
 void bind_device_arrays(nanobind::module_& m);
 void bind_device_columns(nanobind::module_& m);
 void bind_arrow_columns(nanobind::module_& m);
+void bind_device_strings(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);
 void bind_foreign_arrays(nanobind::module_& m);
 void bind_join(nanobind::module_& m);
@@ -30,14 +32,10 @@ void bind_apps(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_probe(nanobind::module_& m);
 
-/// Numbers on a GPU, and the address of their bits of validity; 0 if none is null.
-struct ArrowNumbers {
-  std::uintptr_t address = 0, validity = 0;
-  std::int64_t count = 0;
-  std::string format;
-  int gpu = 0;
-};
-/// The two capsules of Arrow's C device interface for numbers that are complete; `owner` keeps their memory alive.
-nanobind::tuple arrow_device_array_of(const ArrowNumbers& numbers, const nanobind::object& owner);
+/// The capsules of Arrow's C device interface for a type without parameters, and for buffers whose contents are
+/// complete; `owner` keeps these alive. The first buffer has bits of validity, or is null if no row is.
+nanobind::object arrow_schema_capsule(const std::string& format);
+nanobind::object arrow_array_capsule(std::vector<const void*> buffers, std::int64_t count, int gpu,
+                                     const nanobind::object& owner);
 
 }  // namespace linkwise::binding

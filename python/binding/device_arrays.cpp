@@ -5,10 +5,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bindings.hpp"
 #include "linkwise/error.hpp"
@@ -123,13 +126,6 @@ nb::dict cuda_array_interface(DeviceArray& self) {
   return interface;
 }
 
-ArrowNumbers arrow_numbers_of(const DeviceArray& array) {
-  return {.address = reinterpret_cast<std::uintptr_t>(array.view.data),
-          .count = static_cast<std::int64_t>(array.size()),
-          .format = arrow_format(array.type),
-          .gpu = array.view.place.index};
-}
-
 // Blocks until the array is complete: Arrow does not say which stream the consumer uses.
 void wait_for(DeviceArray& array) {
   if (array.simulated()) throw nb::attribute_error("a simulated GPU has no device array");
@@ -138,21 +134,20 @@ void wait_for(DeviceArray& array) {
   array.memory->ready().wait();
 }
 
-nb::tuple to_arrow(nb::handle_t<DeviceArray> self_object, const nb::object&) {
-  auto& self = nb::cast<DeviceArray&>(self_object);
-  wait_for(self);
-  return arrow_device_array_of(arrow_numbers_of(self), nb::borrow(self_object));
+// Without the schema. The arrays lie on one GPU.
+nb::object arrow_array_of(const std::vector<std::optional<DeviceArray>>& buffers, std::int64_t count, int gpu) {
+  std::vector<const void*> addresses;
+  for (std::optional<DeviceArray> buffer : buffers) {
+    if (buffer) wait_for(*buffer);
+    addresses.push_back(buffer ? buffer->view.data : nullptr);
+  }
+  return arrow_array_capsule(std::move(addresses), count, gpu, nb::cast(buffers));
 }
 
-// `validity`: words of bits, as validity_of makes them.
-nb::tuple with_validity_to_arrow(nb::handle_t<DeviceArray> values_object, nb::handle_t<DeviceArray> validity_object) {
-  auto& values = nb::cast<DeviceArray&>(values_object);
-  auto& validity = nb::cast<DeviceArray&>(validity_object);
-  wait_for(values);
-  wait_for(validity);
-  ArrowNumbers numbers = arrow_numbers_of(values);
-  numbers.validity = reinterpret_cast<std::uintptr_t>(validity.view.data);
-  return arrow_device_array_of(numbers, nb::make_tuple(nb::borrow(values_object), nb::borrow(validity_object)));
+nb::tuple to_arrow(DeviceArray& self, const nb::object&) {
+  return nb::make_tuple(
+      arrow_schema_capsule(arrow_format(self.type)),
+      arrow_array_of({std::nullopt, self}, static_cast<std::int64_t>(self.size()), self.view.place.index));
 }
 
 nb::object to_numpy(const DeviceArray& self) {
@@ -168,9 +163,8 @@ nb::object to_numpy(const DeviceArray& self) {
 }  // namespace
 
 void bind_device_arrays(nb::module_& m) {
-  m.def("to_arrow_device_array", &with_validity_to_arrow, nb::arg("values"), nb::arg("validity"),
-        nb::sig("def to_arrow_device_array(values: DeviceArray, validity: DeviceArray) -> tuple[object, object]"),
-        "The capsules of Arrow's C device interface for values some of which are null.");
+  m.def("arrow_device_array", &arrow_array_of, nb::arg("buffers").none(), nb::arg("count"), nb::arg("gpu"),
+        "The capsule of Arrow's C device interface for a column on a GPU with these buffers, which it keeps alive.");
   nb::class_<PartMemory>(m, "PartMemory", "Keeps the memory of device arrays alive.");
   nb::class_<DeviceArray>(m, "DeviceArray",
                           "A one-dimensional array on a GPU, for any library that supports DLPack or the CUDA array "

@@ -2,9 +2,13 @@
 // (https://arrow.apache.org/docs/format/CDeviceDataInterface.html).
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "bindings.hpp"
 #include "linkwise/device/cuda/cuda.hpp"
@@ -16,6 +20,7 @@ namespace linkwise::binding {
 namespace {
 
 constexpr std::int32_t arrow_device_cuda = 2;
+constexpr const char* arrow_device_array_name = "arrow_device_array";
 
 void* native(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // NOLINT(performance-no-int-to-ptr)
 
@@ -25,64 +30,121 @@ nb::object dlpack_of(std::uintptr_t address, std::size_t count, int code, int bi
   return nb::cast(nb::ndarray<>(native(address), {count}, owner, {}, type, nb::device::cuda::value, gpu));
 }
 
-// A column of numbers on a GPU, received through Arrow's C device interface and released by the destructor.
+// An array received through Arrow's C device interface, or one of its children. The last one of them releases it.
 class ArrowDeviceColumn {
  public:
-  explicit ArrowDeviceColumn(const nb::object& source) {
-    const auto capsules = nb::cast<nb::tuple>(source.attr("__arrow_c_device_array__")());
-    auto* schema = static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsules[0].ptr(), "arrow_schema"));
-    auto* array = static_cast<ArrowDeviceArray*>(PyCapsule_GetPointer(capsules[1].ptr(), "arrow_device_array"));
-    if (schema == nullptr || array == nullptr) throw nb::python_error();
-    format_ = schema->format;
-    array_ = *array;
-    array->array.release = nullptr;
-  }
-  ArrowDeviceColumn(const ArrowDeviceColumn&) = delete;
-  ArrowDeviceColumn& operator=(const ArrowDeviceColumn&) = delete;
-  ~ArrowDeviceColumn() {
-    if (array_.array.release != nullptr) array_.array.release(&array_.array);
+  explicit ArrowDeviceColumn(const nb::object& capsule) : held_(std::make_shared<Held>()) {
+    auto* given = static_cast<ArrowDeviceArray*>(PyCapsule_GetPointer(capsule.ptr(), arrow_device_array_name));
+    if (given == nullptr) throw nb::python_error();
+    held_->array = *given;
+    given->array.release = nullptr;
+    array_ = &held_->array.array;
+    offset_ = array_->offset;
+    size_ = array_->length;
   }
 
-  [[nodiscard]] bool on_gpu() const { return array_.device_type == arrow_device_cuda; }
-  [[nodiscard]] int gpu() const { return static_cast<int>(array_.device_id); }
-  [[nodiscard]] std::int64_t size() const { return array_.array.length; }
-  [[nodiscard]] const std::string& format() const { return format_; }
+  [[nodiscard]] bool on_gpu() const { return held_->array.device_type == arrow_device_cuda; }
+  [[nodiscard]] int gpu() const { return on_gpu() ? static_cast<int>(held_->array.device_id) : -1; }
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  [[nodiscard]] std::int64_t offset() const { return offset_; }
   [[nodiscard]] bool has_nulls() const {
-    return array_.array.null_count != 0 && array_.array.n_buffers > 0 && array_.array.buffers[0] != nullptr;
+    return array_->null_count != 0 && array_->n_buffers > 0 && array_->buffers[0] != nullptr;
   }
-  /// The address of the bits of validity, of which the first one is at `offset`. Blocks as `address` does.
-  [[nodiscard]] std::uintptr_t validity() const {
-    if (array_.sync_event != nullptr) wait_for_event(array_.sync_event);
-    return reinterpret_cast<std::uintptr_t>(array_.array.buffers[0]);
+  // The fields of a struct have its rows.
+  [[nodiscard]] std::vector<ArrowDeviceColumn> children() const {
+    std::vector<ArrowDeviceColumn> found;
+    for (std::int64_t c = 0; c < array_->n_children; ++c) {
+      ArrowDeviceColumn& child = found.emplace_back(*this);
+      child.array_ = array_->children[c];
+      child.offset_ = offset_ + child.array_->offset;
+    }
+    return found;
   }
-  [[nodiscard]] std::int64_t offset() const { return array_.array.offset; }
-  /// The address of the first element. Blocks until the column's producer has finished.
-  [[nodiscard]] std::uintptr_t address(std::int64_t element_bytes) const {
-    if (array_.sync_event != nullptr) wait_for_event(array_.sync_event);
-    const auto* data = static_cast<const std::byte*>(array_.array.buffers[1]);
-    return reinterpret_cast<std::uintptr_t>(data + array_.array.offset * element_bytes);
+  // The address of a buffer; 0 if there is none. Blocks until the producer has finished.
+  [[nodiscard]] std::uintptr_t address(std::int64_t buffer) const {
+    if (buffer < 0 || buffer >= array_->n_buffers) return 0;
+    if (held_->array.sync_event != nullptr) wait_for_event(held_->array.sync_event);
+    return reinterpret_cast<std::uintptr_t>(array_->buffers[buffer]);
   }
 
  private:
-  std::string format_;
-  ArrowDeviceArray array_{};
+  struct Held {
+    ArrowDeviceArray array{};
+    Held() = default;
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() {
+      if (array.array.release != nullptr) array.array.release(&array.array);
+    }
+  };
+  std::shared_ptr<Held> held_;
+  const ArrowArray* array_ = nullptr;  // a part of what is held
+  std::int64_t offset_ = 0, size_ = 0;
 };
 
-// Keeps an exported column alive until its consumer releases it.
+// What an exported array owns until its consumer releases it.
 struct Exported {
   nb::object owner;
-  const void* buffers[2];
+  std::vector<const void*> buffers;
+  std::vector<ArrowArray> children;
+  std::vector<ArrowArray*> addresses;
+
+  ~Exported() {
+    for (ArrowArray& child : children)
+      if (child.release != nullptr) child.release(&child);
+  }
 };
+
+void release_exported(ArrowArray* array) {
+  const nb::gil_scoped_acquire hold;
+  delete static_cast<Exported*>(array->private_data);
+  array->release = nullptr;
+}
 
 nb::object capsule_of(void* pointer, const char* name, PyCapsule_Destructor destroy) {
   return nb::steal(PyCapsule_New(pointer, name, destroy));
 }
 
+nb::object capsule_of(std::unique_ptr<Exported> exported, std::int64_t count, int gpu) {
+  auto* device = new ArrowDeviceArray{};
+  ArrowArray& array = device->array;
+  array.length = count;
+  array.null_count = exported->buffers.front() == nullptr ? 0 : -1;  // not counted
+  array.n_buffers = static_cast<std::int64_t>(exported->buffers.size());
+  array.buffers = exported->buffers.data();
+  array.n_children = static_cast<std::int64_t>(exported->children.size());
+  for (ArrowArray& child : exported->children) exported->addresses.push_back(&child);
+  array.children = exported->addresses.empty() ? nullptr : exported->addresses.data();
+  array.private_data = exported.release();
+  array.release = release_exported;
+  device->device_type = arrow_device_cuda;
+  device->device_id = gpu;
+  return capsule_of(device, arrow_device_array_name, [](PyObject* capsule) {
+    auto* held = static_cast<ArrowDeviceArray*>(PyCapsule_GetPointer(capsule, arrow_device_array_name));
+    if (held->array.release != nullptr) held->array.release(&held->array);
+    delete held;
+  });
+}
+
+// Arrays of one GPU and of as many rows, which the capsules give up, as the fields of a struct.
+nb::object struct_of(const std::vector<nb::object>& fields, std::int64_t count, int gpu) {
+  auto exported = std::make_unique<Exported>();
+  exported->buffers = {nullptr};
+  exported->children.reserve(fields.size());
+  for (const nb::object& field : fields) {
+    auto* given = static_cast<ArrowDeviceArray*>(PyCapsule_GetPointer(field.ptr(), arrow_device_array_name));
+    if (given == nullptr) throw nb::python_error();
+    exported->children.push_back(given->array);
+    given->array.release = nullptr;
+  }
+  return capsule_of(std::move(exported), count, gpu);
+}
+
 }  // namespace
 
-nb::tuple arrow_device_array_of(const ArrowNumbers& numbers, const nb::object& owner) {
+nb::object arrow_schema_capsule(const std::string& format) {
   auto* schema = new ArrowSchema{};
-  auto* text = new std::string(numbers.format);
+  auto* text = new std::string(format);
   schema->format = text->c_str();
   schema->name = "";
   schema->private_data = text;
@@ -90,45 +152,32 @@ nb::tuple arrow_device_array_of(const ArrowNumbers& numbers, const nb::object& o
     delete static_cast<std::string*>(self->private_data);
     self->release = nullptr;
   };
-  auto* exported = new Exported{owner, {native(numbers.validity), native(numbers.address)}};
-  auto* array = new ArrowDeviceArray{};
-  array->array.length = numbers.count;
-  array->array.null_count = numbers.validity == 0 ? 0 : -1;  // not counted
-  array->array.n_buffers = 2;
-  array->array.buffers = exported->buffers;
-  array->array.private_data = exported;
-  array->array.release = [](ArrowArray* self) {
-    const nb::gil_scoped_acquire hold;
-    delete static_cast<Exported*>(self->private_data);
-    self->release = nullptr;
-  };
-  array->device_type = arrow_device_cuda;
-  array->device_id = numbers.gpu;
-  return nb::make_tuple(
-      capsule_of(schema, "arrow_schema",
-                 [](PyObject* capsule) {
-                   auto* held = static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule, "arrow_schema"));
-                   if (held->release != nullptr) held->release(held);
-                   delete held;
-                 }),
-      capsule_of(array, "arrow_device_array", [](PyObject* capsule) {
-        auto* held = static_cast<ArrowDeviceArray*>(PyCapsule_GetPointer(capsule, "arrow_device_array"));
-        if (held->array.release != nullptr) held->array.release(&held->array);
-        delete held;
-      }));
+  return capsule_of(schema, "arrow_schema", [](PyObject* capsule) {
+    auto* held = static_cast<ArrowSchema*>(PyCapsule_GetPointer(capsule, "arrow_schema"));
+    if (held->release != nullptr) held->release(held);
+    delete held;
+  });
+}
+
+nb::object arrow_array_capsule(std::vector<const void*> buffers, std::int64_t count, int gpu, const nb::object& owner) {
+  auto exported = std::make_unique<Exported>();
+  exported->owner = owner;
+  exported->buffers = std::move(buffers);
+  return capsule_of(std::move(exported), count, gpu);
 }
 
 void bind_foreign_arrays(nb::module_& m) {
-  nb::class_<ArrowDeviceColumn>(m, "ArrowDeviceColumn", "A GPU column of an object with __arrow_c_device_array__.")
-      .def(nb::init<const nb::object&>(), nb::arg("source"))
+  nb::class_<ArrowDeviceColumn>(m, "ArrowDeviceColumn", "An array of Arrow's C device interface, from its capsule.")
+      .def(nb::init<const nb::object&>(), nb::arg("capsule"))
       .def_prop_ro("on_gpu", &ArrowDeviceColumn::on_gpu)
-      .def_prop_ro("gpu", &ArrowDeviceColumn::gpu)
-      .def_prop_ro("format", &ArrowDeviceColumn::format)
+      .def_prop_ro("gpu", &ArrowDeviceColumn::gpu, "-1 in host memory.")
       .def_prop_ro("has_nulls", &ArrowDeviceColumn::has_nulls)
-      .def_prop_ro("offset", &ArrowDeviceColumn::offset)
-      .def("validity", &ArrowDeviceColumn::validity, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("offset", &ArrowDeviceColumn::offset, "The first row in the buffers.")
+      .def_prop_ro("children", &ArrowDeviceColumn::children)
       .def("__len__", &ArrowDeviceColumn::size)
-      .def("address", &ArrowDeviceColumn::address, nb::arg("element_bytes"), nb::call_guard<nb::gil_scoped_release>());
+      .def("address", &ArrowDeviceColumn::address, nb::arg("buffer"), nb::call_guard<nb::gil_scoped_release>());
+  m.def("arrow_device_struct", &struct_of, nb::arg("fields"), nb::arg("count"), nb::arg("gpu"),
+        "The capsule of a struct, the capsules of whose fields are used up.");
   m.def("dlpack_of", &dlpack_of, nb::arg("address"), nb::arg("count"), nb::arg("code"), nb::arg("bits"), nb::arg("gpu"),
         nb::arg("owner"), "A DLPack capsule of memory on a GPU.");
   m.def(

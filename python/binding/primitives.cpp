@@ -207,7 +207,12 @@ void bind_gathers(nb::module_& m) {
          const MemoryView& to) { expand_bits(r, s, bits, first, {set, clear}, to); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("bits"), nb::arg("first"), nb::arg("set"), nb::arg("clear"),
       nb::arg("to"));
-  m.def("pack_validity", &pack_validity, nb::arg("runtime"), nb::arg("stream"), nb::arg("nulls"), nb::arg("validity"));
+  m.def(
+      "pack_bits",
+      [](Runtime& r, Stream s, const MemoryView& bytes, std::uint8_t set, const MemoryView& bits) {
+        pack_bits(r, s, bytes, {.set = set}, bits);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("bytes"), nb::arg("set"), nb::arg("bits"));
   m.def("fill_nulls", &fill_nulls, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("nulls"),
         nb::arg("elements"));
 }

@@ -28,6 +28,7 @@ _NAMES = {
     "linkwise.files.join_files": ["join_file"],
     "linkwise.files.sort_file": ["sort_file"],
     "linkwise.joining.api": ["JoinRanges", "join", "join_count", "join_indices", "join_ranges"],
+    "linkwise.interop.gpu_column": ["GpuColumn"],
     "linkwise.interop.masked_array": ["MaskedArray"],
     "linkwise.joining.device.gpu_table": ["GpuTable"],
     "linkwise.joining.report": ["JoinReport"],

@@ -14,6 +14,7 @@ from linkwise.files.batch_stream import join_batches as join_batches
 from linkwise.files.batch_stream import sort_batches as sort_batches
 from linkwise.files.join_files import join_file as join_file
 from linkwise.files.sort_file import sort_file as sort_file
+from linkwise.interop.gpu_column import GpuColumn as GpuColumn
 from linkwise.interop.masked_array import MaskedArray as MaskedArray
 from linkwise.joining.api import JoinRanges as JoinRanges
 from linkwise.joining.api import join as join

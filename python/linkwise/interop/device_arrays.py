@@ -16,63 +16,11 @@ import numpy.typing as npt
 from linkwise import _core
 from linkwise._core import DeviceArray, UsageError
 from linkwise.interop.containers import library_of
+from linkwise.interop.foreign_arrays import ForeignArray
 from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
 from linkwise.runtime.session import open_session
 
 _CUDA = 2  # kDLCUDA
-
-
-class ForeignArray:
-    """Adds DLPack to a GPU array whose library lacks it. Work is ordered after ``stream``, numbered as in DLPack."""
-
-    def __init__(
-        self, address: int, count: int, dtype: np.dtype[Any], gpu: int, owner: Any, stream: int | None
-    ) -> None:
-        self.shape, self.dtype, self.stream = (count,), dtype, stream
-        self._address, self._gpu, self._owner = address, gpu, owner
-
-    @classmethod
-    def of_cuda_interface(cls, array: Any) -> ForeignArray:
-        """From the CUDA array interface (https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html)."""
-        told = array.__cuda_array_interface__
-        dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
-        if len(shape) != 1 or told.get("strides") not in (None, (dtype.itemsize,)) or told.get("mask") is not None:
-            raise UsageError("an array on a GPU that is sorted has one dimension, is contiguous and has no mask")
-        address = told["data"][0]
-        gpu = _core.gpu_of_pointer(address) if shape[0] else 0
-        return cls(address, shape[0], dtype, gpu, array, told.get("stream"))
-
-    @classmethod
-    def of_arrow(cls, array: Any) -> ForeignArray | None:
-        """From Arrow's C device interface; ``None`` if the array is in host memory."""
-        column = _core.ArrowDeviceColumn(array)
-        if not column.on_gpu:
-            return None
-        if column.has_nulls:
-            raise UsageError("an array with nulls on a GPU is sorted as a column of a table: sort({'name': array}, …)")
-        return cls.of_arrow_values(column)
-
-    @classmethod
-    def of_arrow_values(cls, column: _core.ArrowDeviceColumn) -> ForeignArray:
-        """The values of a column on a GPU, null or not."""
-        if column.format not in _OF_ARROW:
-            raise UsageError(f"columns of Arrow format '{column.format}' on GPUs cannot be sorted; numbers can")
-        dtype = np.dtype(_OF_ARROW[column.format])
-        return cls(column.address(dtype.itemsize), len(column), dtype, column.gpu, column, None)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return _CUDA, self._gpu
-
-    def __dlpack__(self, **_: Any) -> Any:
-        code = {"i": 0, "u": 1, "f": 2, "b": 1}.get(self.dtype.kind)  # DLPack's; bools are numbers of a byte
-        if code is None or not self.dtype.isnative:
-            raise UsageError(
-                f"keys of type {self.dtype} cannot be sorted; integers and floats of 8 to 64 bits, and bools can"
-            )
-        return _core.dlpack_of(self._address, *self.shape, code, 8 * self.dtype.itemsize, self._gpu, self._owner)
-
-
-_OF_ARROW = dict(zip("cCsSiIlLefg", ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"), strict=True))
 
 
 def _as_array(value: Any) -> Any:

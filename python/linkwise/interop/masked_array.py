@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from linkwise import _core
+from linkwise._arrow import pa
 from linkwise._core import DeviceArray, UsageError
 from linkwise.interop.containers import library_of
-from linkwise.interop.device_arrays import ForeignArray, as_numbers, dtype_of, gpus_of, like, stream_of, viewed
+from linkwise.interop.device_arrays import as_numbers, dtype_of, gpus_of, like, stream_of, viewed
+from linkwise.interop.gpu_column import GpuColumn
 from linkwise.runtime.session import open_session
 
 
@@ -21,7 +23,7 @@ class MaskedArray:
     ----------
     values
         Shape (n,): an array of CuPy or torch, or of NumPy where that stands for one on a described machine. What it
-        holds where the mask is true means nothing. (Of a result made of Arrow's arrays, a ``DeviceArray``.)
+        holds where the mask is true means nothing. (Of a result of a table in host memory, a ``DeviceArray``.)
     mask
         Shape (n,): bools of the same library and GPU, true where there is no value. (Of a result in a
         ``DeviceArray``, which has no bools: bytes, 255 where there is no value and otherwise 0.)
@@ -62,28 +64,8 @@ class MaskedArray:
         with open_session("auto") as runtime:
             arrays: list[Any] = [as_numbers(self.values), nulls]
             values, mask = (_core.lend_arrays(runtime, gpus, [each], [stream_of(each, gpus)])[0] for each in arrays)
-            return _core.to_arrow_device_array(values, _core.validity_of(runtime, mask)[0])
-
-
-@dataclass(frozen=True, eq=False)
-class ArrowNulls:
-    """A column of Arrow's C device interface some of whose elements are null.
-
-    ``validity``: the address of its bits, the first one of them, and their number.
-    """
-
-    values: ForeignArray
-    validity: tuple[int, int, int]
-
-    @classmethod
-    def of(cls, array: Any) -> ArrowNulls | None:
-        """``None`` for other arrays, and for those without nulls."""
-        if not hasattr(array, "__arrow_c_device_array__") or hasattr(array, "__dlpack_device__"):
-            return None
-        column = _core.ArrowDeviceColumn(array)
-        if not column.on_gpu or not column.has_nulls:
-            return None
-        return cls(ForeignArray.of_arrow_values(column), (column.validity(), column.offset, len(column)))
+        column = GpuColumn(pa.from_numpy_dtype(dtype_of(self.values)), values, None, mask)
+        return column.__arrow_c_device_array__(requested_schema)
 
 
 def null_bytes(array: MaskedArray) -> Any:

@@ -19,6 +19,7 @@ from linkwise.columns.inside import names_inside, with_fields
 from linkwise.columns.sort_keys import listed
 from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of, native_of
 from linkwise.interop.device_arrays import copied_to_host
+from linkwise.interop.foreign_arrays import columns_of_table
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.device.gpu_table import GpuTable
@@ -89,18 +90,17 @@ def join(
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
-    if isinstance(left, Mapping) or isinstance(right, Mapping):
+    on_gpus = [side if isinstance(side, Mapping) else columns_of_table(side) for side in (left, right)]
+    if on_gpus != [None, None]:
         if (nulls_equal, validate, presorted) != (False, "m:m", False):
             raise UsageError("of dictionaries of columns on GPUs, join takes on=, how=, suffix= and order=")
         if options.plan is not None:
             raise UsageError("plan= is for data in host memory and for single arrays, not for dictionaries of columns")
-        if not isinstance(left, Mapping) or not isinstance(right, Mapping):
-            raise UsageError(
-                "one side is a dictionary of columns on GPUs, and the other is not; bring both to one place"
-            )
-        tables = GpuTable(left, **execution), GpuTable(right, **execution)
-        on_gpus = tables[0].join(tables[1], on, left_on=left_on, right_on=right_on, how=how, suffix=suffix, order=order)
-        return cast(Relation, on_gpus.to_dict())
+        if None in on_gpus:
+            raise UsageError("one side lies on GPUs, and the other does not; bring both to one place")
+        tables = [GpuTable(side, **execution) for side in on_gpus]
+        joined = tables[0].join(tables[1], on, left_on=left_on, right_on=right_on, how=how, suffix=suffix, order=order)
+        return cast(Relation, joined.to_dict())
     (left, as_given), (right, _) = native_of(left), native_of(right)
     labels = labels_of(right) | labels_of(left)
     named = [_named(columns, labels) for columns in (on, left_on, right_on)]

@@ -19,6 +19,7 @@ from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, SortKey, one_direction
 from linkwise.interop.containers import hold
 from linkwise.interop.device_arrays import list_of_arrays, single_array
+from linkwise.interop.foreign_arrays import columns_of_table
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, nothing_is_said, takes_execution
 from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.runtime.sort_plan import SortPlan
@@ -50,11 +51,12 @@ def sort_values(
     selection: Selection = EVERYTHING,
 ) -> tuple[Values, SortReport | None]:
     """Sort anything that can be sorted. For arrays on GPUs, a report waits until all is done, so it is optional."""
-    if isinstance(values, Mapping):
+    columns = values if isinstance(values, Mapping) else columns_of_table(values)
+    if columns is not None:
         others = (out, payload, options.plan)
         if donate or selection != EVERYTHING or any(argument is not None for argument in others):
             raise UsageError("of a dictionary of columns on GPUs, sort takes by=, descending= and nulls= alone")
-        return cast(Values, sort_columns(values, options, by, descending, nulls)), None
+        return cast(Values, sort_columns(columns, options, by, descending, nulls)), None
     arrays = list_of_arrays(values) or single_array(values)
     if arrays is not None:
         if by is not None or out is not None or not selection.is_everything:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -12,13 +13,13 @@ from linkwise._arrow import pa, pc
 from linkwise._typing import Array
 from linkwise.columns.decode import decoded
 from linkwise.columns.gather import filled_chunks
-from linkwise.columns.key_types import column_of_array, is_number
+from linkwise.columns.key_types import is_number
 from linkwise.columns.ranks import ranked
 from linkwise.columns.take import take
+from linkwise.interop.foreign_arrays import column_of, is_text, text_of
 from linkwise.sorting.device_columns import GpuColumns, Parts
 
-_MOST_WORDS = 16  # of a string; each costs a sort
-_WORD_BYTES = 7
+_MOST_WORDS = 64  # of a string; each costs a sort
 
 
 class TextExtent(NamedTuple):
@@ -30,22 +31,29 @@ class TextExtent(NamedTuple):
     @classmethod
     def together(cls, one: Self, other: Self) -> Self:
         """An extent for the strings of two columns."""
-        ends = [extent.begin + _WORD_BYTES * extent.words for extent in (one, other)]
-        return cls(0, -(-max(ends) // _WORD_BYTES))
+        return cls(0, max(_words_for(extent.begin + _core.BYTES_OF_WORD * extent.words) for extent in (one, other)))
 
 
 def text_extent(column: pa.ChunkedArray) -> TextExtent | None:
     """The extent of a column of strings or bytes; ``None`` for other types, and for strings that take many words."""
     if not is_text(column.type):
         return None
-    extent = TextExtent(*_core.words_of_strings(filled_chunks(column)))
-    return extent._replace(words=max(extent.words, 1)) if extent.words <= _MOST_WORDS else None
+    shared, longest = _core.extent_of_strings(filled_chunks(column))
+    return extent_of(longest - shared, shared)
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Whether words can be made of a column's values, which lie between offsets."""
-    names = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(is_of(kind) for is_of in names)
+def extent_of(length: int, begin: int = 0) -> TextExtent | None:
+    """The extent of strings that have so many bytes from one on; ``None`` if they take many words."""
+    words = max(_words_for(length), 1)
+    return TextExtent(begin, words) if words <= _MOST_WORDS else None
+
+
+def _words_for(length: int) -> int:
+    return -(-length // int(_core.BYTES_OF_WORD))
+
+
+MOST_TEXT = _MOST_WORDS * int(_core.BYTES_OF_WORD)
+"""The bytes of the longest strings that are sorted by and joined as words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +83,21 @@ def in_host_memory(numbers: Array, is_null: Array | None, values: pa.Array | Non
         column = take(values, numbers.astype(np.int64))
         return column if column.type == kind else _cast(column, kind)
     plain = decoded(pa.chunked_array([], kind)).type
-    if pa.types.is_boolean(plain):
-        numbers = (numbers == 1).view(np.uint8)
-    column = column_of_array(numbers, plain)
-    if is_null is not None:
-        valid = pa.py_buffer(np.packbits(is_null == 0, bitorder="little"))
-        column = pa.Array.from_buffers(plain, len(column), [valid, *column.buffers()[1:]])
+    column = column_of(numbers, is_null, plain)
+    return column if plain == kind else _cast(column, kind)
+
+
+def text_in_host_memory(
+    offsets: Array, values: Array, ends: Sequence[int], is_null: Array | None, kind: pa.DataType
+) -> pa.Array:
+    """A column of that type from ``Strings`` that were fetched; ``ends``: where in the offsets each part ends."""
+    plain = decoded(pa.chunked_array([], kind)).type
+    joined, begin, shift = [np.zeros(1, np.int64)], 0, 0
+    for end in ends:  # each part's offsets begin at their own 0
+        joined.append(offsets[begin + 1 : end] - offsets[begin] + shift)
+        shift += int(offsets[end - 1] - offsets[begin])
+        begin = end
+    column = text_of(np.concatenate(joined), values, is_null, plain)
     return column if plain == kind else _cast(column, kind)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -22,6 +23,23 @@ from linkwise.runtime.session import open_session
 
 Parts = list[_core.DeviceArray]
 """A column as one array for each GPU, in the order of its rows."""
+
+
+class Strings(NamedTuple):
+    """A column of strings or bytes: on each GPU 64-bit offsets, one more than strings, into its bytes."""
+
+    offsets: Parts
+    bytes: Parts
+
+    def then(self, other: Strings) -> Strings:
+        """A column that consists of two, one after the other, to gather from."""
+        return Strings([*self.offsets, *other.offsets], [*self.bytes, *other.bytes])
+
+    @property
+    def ends(self) -> list[int]:
+        """Where among the offsets of all those of each GPU end."""
+        return list(itertools.accumulate(map(len, self.offsets)))
+
 
 MOST_ROWS = (1 << 32) - 1
 """That 4-byte row numbers can address."""
@@ -120,25 +138,47 @@ class GpuColumns:
         with self.session() as (runtime, gpus):
             return _core.bring_values(runtime, gpus, filled_chunks(column), like, nulls or [])
 
-    def bring_words(self, column: pa.ChunkedArray, extent: tuple[int, int], nulls: Parts | None) -> list[Parts]:
-        """Words that compare, one after the other, as a column's strings do; those of null rows are equal.
-
-        ``extent``: what ``_core.words_of_strings`` returns.
-        """
+    def bring_strings(self, column: pa.ChunkedArray) -> Strings:
+        """Copy a column of strings or bytes, an equal share to each GPU."""
         if not len(column):
-            return [self.bring(np.empty(0, np.uint64)) for _ in range(extent[1])]
+            offsets, _ = self.wide_offsets(self.bring(np.empty(0, np.int64)), [0] * len(self.found))
+            return Strings(offsets, self.bring(np.empty(0, np.uint8)))
         with self.session() as (runtime, gpus):
-            return _core.bring_string_words(runtime, gpus, filled_chunks(column), *extent, nulls or [])
+            return Strings(*_core.bring_strings(runtime, gpus, filled_chunks(column)))
 
-    def lend(self, columns: Mapping[str, tuple[list[Any], list[int | None]]]) -> dict[str, Parts]:
-        """Take columns of other libraries' arrays, one on each GPU with its stream, without a copy."""
-        with self.session() as (runtime, gpus):
-            return {name: _core.lend_arrays(runtime, gpus, *column) for name, column in columns.items()}
+    def words(self, strings: Strings, extent: tuple[int, int], nulls: Parts | None) -> list[Parts]:
+        """Words that compare, one after the other, as strings do; those of null rows are equal.
 
-    def nulls_there(self, validity: Sequence[tuple[int, int, int]]) -> Parts:
-        """``bring_nulls`` of other columns on these GPUs: the address of their bits, the first, and their number."""
+        ``extent``: the bytes that all strings share, and how many words are made of what follows.
+        """
         with self.session() as (runtime, gpus):
-            return _core.nulls_there(runtime, gpus, validity)
+            return _core.words_of_strings(runtime, gpus, strings, *extent, nulls or [])
+
+    def longest(self, strings: Strings) -> int:
+        """The bytes of the longest string."""
+        with self.session() as (runtime, gpus):
+            return _core.longest_string(runtime, gpus, strings)
+
+    def take_strings(self, strings: Strings, rows: Parts) -> Strings:
+        """Gather strings by row number, as ``take`` does elements; of no row, an empty one."""
+        with self.session() as (runtime, gpus):
+            return Strings(*_core.take_strings(runtime, gpus, strings, rows))
+
+    def lend(self, arrays: list[Any], streams: list[int | None] | None = None) -> Parts:
+        """Take a column of another library's arrays, one on each GPU with its stream, without a copy."""
+        with self.session() as (runtime, gpus):
+            return _core.lend_arrays(runtime, gpus, arrays, streams or [None] * len(arrays))
+
+    def bytes_of_bits(self, bits: Sequence[tuple[int, int, int]], of_set: int, of_clear: int) -> Parts:
+        """A byte for each bit of columns on these GPUs: the address of their bits, the first one, and their number."""
+        with self.session() as (runtime, gpus):
+            return _core.bytes_of_bits(runtime, gpus, bits, of_set, of_clear)
+
+    def wide_offsets(self, offsets: Parts, rows: Sequence[int]) -> tuple[Parts, list[int]]:
+        """Offsets of so many strings on each GPU in 64 bits, and the last one of each."""
+        with self.session() as (runtime, gpus):
+            wide = _core.resized_offsets(runtime, gpus, offsets, rows, 8)
+            return wide, _core.last_offsets(runtime, wide)
 
     def with_nulls_filled(self, column: Parts, nulls: Parts) -> Parts:
         """A copy of a column that is equal in all rows that are null, so that a sort takes these for equal."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from linkwise._arrow import pa
 from linkwise._core import DeviceArray, UsageError
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.device_arrays import (
@@ -19,10 +21,173 @@ from linkwise.interop.device_arrays import (
     single_array,
     stream_of,
 )
-from linkwise.interop.masked_array import ArrowNulls, MaskedArray, null_bytes, values_to_compare, with_nulls
+from linkwise.interop.foreign_arrays import ArrowPart, can_lie_on_gpus, is_text
+from linkwise.interop.gpu_column import GpuColumn, as_dict
+from linkwise.interop.masked_array import MaskedArray, null_bytes, values_to_compare, with_nulls
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
+from linkwise.sorting.brought import MOST_TEXT, TextExtent, extent_of
+from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
+
+_NULLS = {"of_set": 0, "of_clear": 255}  # the bytes that bits of validity become
+_BOOLS = {"of_set": 1, "of_clear": 0}
+
+
+class Lent(NamedTuple):
+    """A column as the core takes it, and for each row a byte that is 0 unless it is null."""
+
+    values: Parts | Strings
+    nulls: Parts | None = None
+
+
+class GivenColumn(ABC):
+    """A column of a table on GPUs as the caller gives it, one array on each, and in whose library results come back."""
+
+    kind: pa.DataType
+    gpus: list[int] | None
+    """On which it lies; None if host memory stands for them."""
+    lengths: list[int]
+
+    @abstractmethod
+    def lent(self, gpus: GpuColumns) -> Lent:
+        """The column there. What is not null is not copied, but for bits and the offsets of strings."""
+
+    @abstractmethod
+    def like(self, column: Lent) -> list[Any]:
+        """Such a column's parts as this library has them."""
+
+    @staticmethod
+    def of(name: Any, column: Any) -> GivenColumn:
+        """Raises ``UsageError`` for other types."""
+        parts = column if isinstance(column, list | tuple) else [column]
+        by_arrow = [ArrowPart.of(part) for part in parts if _has_only_arrow(part)]
+        if by_arrow and len(by_arrow) == len(parts):
+            return ArrowColumn(name, [part for part in by_arrow if part is not None])
+        return LibraryColumn(name, column)
+
+
+class LibraryColumn(GivenColumn):
+    """Arrays of CuPy, torch and the like, perhaps masked; or of NumPy, which stands for them."""
+
+    def __init__(self, name: Any, column: Any) -> None:
+        parts = column if isinstance(column, list | tuple) else [column]
+        self._masked = [part for part in parts if isinstance(part, MaskedArray)]
+        if self._masked and len(self._masked) < len(parts):
+            raise UsageError(f"some arrays of column '{name}' are masked and others are not; give each a mask")
+        self._arrays = _arrays_of(name, [part.values for part in self._masked] or column)
+        self.gpus, self.lengths = gpus_of(self._arrays), [array.shape[0] for array in self._arrays]
+
+    @property
+    def kind(self) -> pa.DataType:
+        """See ``GivenColumn``; PyArrow is loaded only when it is asked for."""
+        return pa.from_numpy_dtype(dtype_of(self._arrays[0]))
+
+    def lent(self, gpus: GpuColumns) -> Lent:
+        """See ``GivenColumn``."""
+        if not self._masked:
+            return Lent(self._lent(gpus, self._arrays))
+        if isinstance(self._masked[0].mask, DeviceArray):  # which has bytes of nulls
+            nulls = self._lent(gpus, [part.mask for part in self._masked])
+            return Lent(gpus.with_nulls_filled(self._lent(gpus, self._arrays), nulls), nulls)
+        values = self._lent(gpus, [values_to_compare(part) for part in self._masked])
+        return Lent(values, self._lent(gpus, [null_bytes(part) for part in self._masked]))
+
+    def _lent(self, gpus: GpuColumns, arrays: list[Any]) -> Parts:
+        streams = [stream_of(array, self.gpus) for array in arrays]
+        return gpus.lend([_contiguous(array) for array in arrays], streams)
+
+    def like(self, column: Lent) -> list[Any]:
+        """See ``GivenColumn``."""
+        return _like_arrays(column, self._arrays)
+
+
+class ArrowColumn(GivenColumn):
+    """Columns of Arrow's C device interface; or of PyArrow, which stand for them."""
+
+    def __init__(self, name: Any, parts: list[ArrowPart]) -> None:
+        self._name, self._parts, self.kind = name, parts, parts[0].kind
+        if any(part.kind != self.kind for part in parts):
+            raise UsageError(f"the arrays of column '{name}' differ in type")
+        if not can_lie_on_gpus(self.kind):
+            raise UsageError(
+                f"column '{name}' is {self.kind}; on GPUs it has numbers, times, bools, strings or bytes, and views "
+                "and dictionaries are cast to these"
+            )
+        on_gpus = [part.gpu for part in parts if part.gpu is not None]
+        if on_gpus and len(on_gpus) < len(parts):
+            raise UsageError(f"the arrays of column '{name}' must all lie on GPUs")
+        self.gpus, self.lengths = on_gpus or None, [len(part) for part in parts]
+
+    def lent(self, gpus: GpuColumns) -> Lent:
+        """See ``GivenColumn``."""
+        has_nulls = any(part.has_nulls for part in self._parts)
+        nulls = gpus.bytes_of_bits([part.bits(0) for part in self._parts], **_NULLS) if has_nulls else None
+        if is_text(self.kind):
+            return Lent(self._strings(gpus), nulls)
+        if pa.types.is_boolean(self.kind):
+            values = gpus.bytes_of_bits([part.bits(1) for part in self._parts], **_BOOLS)
+        else:
+            values = gpus.lend([part.numbers() for part in self._parts])
+        return Lent(values if nulls is None else gpus.with_nulls_filled(values, nulls), nulls)
+
+    def _strings(self, gpus: GpuColumns) -> Strings:
+        is_large = pa.types.is_large_string(self.kind) or pa.types.is_large_binary(self.kind)
+        width = np.dtype(np.int64 if is_large else np.int32)
+        # Without rows there may be no offsets.
+        given = [part.array(1, width, len(part) + 1 if len(part) else 0) for part in self._parts]
+        offsets, ends = gpus.wide_offsets(gpus.lend(given), self.lengths)
+        values = [part.array(2, np.dtype(np.uint8), end, 0) for part, end in zip(self._parts, ends, strict=True)]
+        return Strings(offsets, gpus.lend(values))
+
+    def like(self, column: Lent) -> list[Any]:
+        """See ``GivenColumn``."""
+        return gpu_columns(column, self.kind)
+
+
+class BroughtColumn(GivenColumn):
+    """A column of a table in host memory, whose results on the GPUs are in arrays of our own."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self.kind = kind
+
+    def lent(self, gpus: GpuColumns) -> Lent:
+        """It never is."""
+        raise NotImplementedError
+
+    def like(self, column: Lent) -> list[Any]:
+        """See ``GivenColumn``."""
+        if isinstance(column.values, Strings):
+            return gpu_columns(column, self.kind)
+        return _like_arrays(column, column.values)
+
+
+def gpu_columns(column: Lent, kind: pa.DataType) -> list[Any]:
+    """The parts of a column of that type."""
+    values: Parts
+    strings: Sequence[DeviceArray | None]
+    if isinstance(column.values, Strings):
+        values, strings = column.values
+    else:
+        values, strings = column.values, [None] * len(column.values)
+    nulls: Sequence[DeviceArray | None] = column.nulls or [None] * len(values)
+    return [GpuColumn(kind, *part) for part in zip(values, strings, nulls, strict=True)]
+
+
+def _like_arrays(column: Lent, originals: Sequence[Any]) -> list[Any]:
+    """The parts as arrays of the originals' library, masked if the column has nulls."""
+    assert not isinstance(column.values, Strings)
+    arrays = [column_like(part, original) for part, original in zip(column.values, originals, strict=True)]
+    if column.nulls is None:
+        return arrays
+    return [with_nulls(*each) for each in zip(arrays, column.nulls, originals, strict=True)]
+
+
+def _has_only_arrow(part: Any) -> bool:
+    """Whether a column is to be taken through Arrow's interface."""
+    if isinstance(part, MaskedArray | DeviceArray):
+        return False
+    is_of_pyarrow = type(part).__module__.startswith("pyarrow")
+    return hasattr(part, "__arrow_c_device_array__") and (is_of_pyarrow or not hasattr(part, "__dlpack_device__"))
 
 
 class ArraysOnGpus:
@@ -34,75 +199,36 @@ class ArraysOnGpus:
     def __init__(self, columns: Mapping[str, Any], options: ExecutionOptions) -> None:
         if not columns:
             raise UsageError("a table has at least one column")
-        self._masked = {str(name): masked for name, column in columns.items() if (masked := _masked_of(name, column))}
-        self.arrays = {
-            str(name): _arrays_of(name, [part.values for part in self._masked.get(str(name), ())] or column)
-            for name, column in columns.items()
-        }
-        first_name, first = next(iter(self.arrays.items()))
-        self._on_gpus = gpus_of(first)
-        for name, arrays in self.arrays.items():
-            if gpus_of(arrays) != self._on_gpus or [a.shape[0] for a in arrays] != [a.shape[0] for a in first]:
+        self.columns = {str(name): GivenColumn.of(name, column) for name, column in columns.items()}
+        first_name, first = next(iter(self.columns.items()))
+        for name, column in self.columns.items():
+            if column.gpus != first.gpus or column.lengths != first.lengths:
                 raise UsageError(f"columns '{first_name}' and '{name}' have not as many rows on the same GPUs")
-        if sum(array.shape[0] for array in first) > MOST_ROWS:
+        if sum(first.lengths) > MOST_ROWS:
             raise UsageError("a table on the GPUs has fewer than 2**32 rows; sort or join its keys as arrays")
-        if (options.machine in ("auto", "local")) != (self._on_gpus is not None):
+        if (options.machine in ("auto", "local")) != (first.gpus is not None):
             raise UsageError(
                 "columns on GPUs can only be used there; leave machine= at 'auto'"
-                if self._on_gpus is not None
+                if first.gpus is not None
                 else "NumPy arrays stand for columns on the GPUs of a simulated machine; name one with machine=, or "
                 "pass pyarrow.table(columns), which is in host memory"
             )
         asked = None if options.gpus == "auto" else gpu_numbers(options.gpus)
-        gpus = self._on_gpus or asked or list(range(len(first)))
-        if asked not in (None, gpus) or len(gpus) != len(first):
-            told = self._on_gpus or list(range(len(first)))
+        gpus = first.gpus or asked or list(range(len(first.lengths)))
+        if asked not in (None, gpus) or len(gpus) != len(first.lengths):
+            told = first.gpus or list(range(len(first.lengths)))
             raise UsageError(f"the columns lie on GPUs {told}; gpus= cannot say otherwise")
         self.execution = replace(options, gpus=tuple(gpus))
         self.is_list = isinstance(next(iter(columns.values())), list | tuple)
 
-    def dtype(self, name: str) -> np.dtype[Any]:
-        """The type of a column."""
-        return dtype_of(self.arrays[name][0])
+    def lent_to(self, gpus: GpuColumns) -> dict[str, Lent]:
+        """The columns as the core takes them."""
+        return {name: column.lent(gpus) for name, column in self.columns.items()}
 
-    def lent_to(self, gpus: GpuColumns) -> tuple[dict[str, Parts], dict[str, Parts]]:
-        """The columns as the core takes them, and the ``null_bytes`` of those that are masked.
-
-        Those without nulls are not copied.
-        """
-        by_their_library = {
-            name: cast(list[MaskedArray], parts) for name, parts in self._masked.items() if _computes_masks(parts[0])
-        }
-        masked = {name: [values_to_compare(part) for part in parts] for name, parts in by_their_library.items()}
-        nulls = {name: [null_bytes(part) for part in parts] for name, parts in by_their_library.items()}
-        columns, of_nulls = self._lent(gpus, self.arrays | masked), self._lent(gpus, nulls)
-        for name, parts in self._masked.items():
-            if name not in by_their_library:
-                of_nulls[name] = self._nulls_there(gpus, parts)
-                columns[name] = gpus.with_nulls_filled(columns[name], of_nulls[name])
-        return columns, {name: of_nulls[name] for name in self._masked}
-
-    def _nulls_there(self, gpus: GpuColumns, parts: Sequence[MaskedArray | ArrowNulls]) -> Parts:
-        """The ``null_bytes`` of a column whose library does not compute them."""
-        if isinstance(parts[0], ArrowNulls):
-            return gpus.nulls_there([cast(ArrowNulls, part).validity for part in parts])
-        return self._lent(gpus, {"": [cast(MaskedArray, part).mask for part in parts]})[""]
-
-    def _lent(self, gpus: GpuColumns, columns: dict[str, list[Any]]) -> dict[str, Parts]:
-        return gpus.lend(
-            {
-                name: ([_contiguous(array) for array in arrays], [stream_of(array, self._on_gpus) for array in arrays])
-                for name, arrays in columns.items()
-            }
-        )
-
-
-def given_back(parts: Parts, nulls: Parts | None, originals: list[Any], *, is_list: bool) -> Any:
-    """A column in the library of the original, one for each GPU if these were in a list; masked if it has nulls."""
-    arrays = [column_like(part, original) for part, original in zip(parts, originals, strict=True)]
-    if nulls is not None:
-        arrays = [with_nulls(*each) for each in zip(arrays, nulls, originals, strict=True)]
-    return arrays if is_list else arrays[0]
+    def like(self, columns: Mapping[str, Lent]) -> dict[str, Any]:
+        """Such columns in the libraries that these came from: an array of each, or a list of one on each GPU."""
+        found = {name: column.like(columns[name]) for name, column in self.columns.items()}
+        return as_dict({name: parts if self.is_list else parts[0] for name, parts in found.items()})
 
 
 def sorted_rows(
@@ -136,36 +262,46 @@ def sort_columns(
     """The rows of a table on the GPUs in the order of ``linkwise.sort``, there. Stable."""
     arrays = ArraysOnGpus(columns, options)
     gpus = GpuColumns(arrays.execution)
-    lent, masks = arrays.lent_to(gpus)
+    lent = arrays.lent_to(gpus)
     keys = sort_keys_of(list(lent), by, descending, nulls)
-    rows, first = sorted_rows(gpus, keys, lambda name: [lent[name]], masks.get)
-    others = [name for name in lent if first is None or name != keys[0].column]
-    taken = gpus.take_all([*(lent[name] for name in others), *masks.values()], rows)
-    in_order, nulls_in_order = (
-        dict(zip(others, taken[: len(others)], strict=True)),
-        dict(zip(masks, taken[len(others) :], strict=True)),
-    )
-    if first is not None:
-        in_order[keys[0].column] = first
-    return {
-        name: given_back(in_order[name], nulls_in_order.get(name), originals, is_list=arrays.is_list)
-        for name, originals in arrays.arrays.items()
-    }
+    rows, first = sorted_rows(gpus, keys, lambda name: _words(gpus, name, lent[name]), lambda name: lent[name].nulls)
+    return arrays.like(_taken(gpus, lent, rows, keys[0].column, first))
 
 
-def _computes_masks(part: MaskedArray | ArrowNulls) -> bool:
-    """Whether an array's library has bools, and computes with them."""
-    return isinstance(part, MaskedArray) and not isinstance(part.mask, DeviceArray)
+def _words(gpus: GpuColumns, name: str, column: Lent) -> list[Parts]:
+    """The numbers that a column sorts by."""
+    if not isinstance(column.values, Strings):
+        return [column.values]
+    return gpus.words(column.values, extent_there(gpus, name, column.values), column.nulls)
 
 
-def _masked_of(name: Any, column: Any) -> list[MaskedArray | ArrowNulls]:
-    """The arrays of a column that is masked; an empty list if it is not."""
-    parts = column if isinstance(column, list | tuple) else [column]
-    given = [part if isinstance(part, MaskedArray) else ArrowNulls.of(part) for part in parts]
-    masked = [part for part in given if part is not None]
-    if masked and (len(masked) < len(parts) or len(set(map(type, masked))) > 1):
-        raise UsageError(f"some arrays of column '{name}' are masked and others are not; give each a mask")
-    return masked
+def extent_there(gpus: GpuColumns, name: str, strings: Strings) -> TextExtent:
+    """The extent of strings that lie on the GPUs. Raises ``UsageError`` for strings that are too long for keys."""
+    longest = gpus.longest(strings)
+    extent = extent_of(longest)
+    if extent is None:
+        raise UsageError(f"column '{name}' has a string of {longest} bytes; keys on the GPUs have up to {MOST_TEXT}")
+    return extent
+
+
+def _taken(
+    gpus: GpuColumns, columns: Mapping[str, Lent], rows: Parts, first_key: str, first: Parts | None
+) -> dict[str, Lent]:
+    """These rows of all columns. ``first``: what ``sorted_rows`` has of the first key, which is that in order."""
+    taken: dict[str, Lent] = {}
+    if first is not None and not isinstance(columns[first_key].values, Strings):
+        taken[first_key] = Lent(first)
+    others = {name: column for name, column in columns.items() if name not in taken}
+    numbers = {name: column.values for name, column in others.items() if not isinstance(column.values, Strings)}
+    nulls = {name: column.nulls for name, column in others.items() if column.nulls is not None}
+    in_order = gpus.take_all([*numbers.values(), *nulls.values()], rows) if numbers or nulls else []
+    values: dict[str, Parts | Strings] = dict(zip(numbers, in_order[: len(numbers)], strict=True))
+    of_nulls = dict(zip(nulls, in_order[len(numbers) :], strict=True))
+    for name, column in others.items():
+        if isinstance(column.values, Strings):
+            values[name] = gpus.take_strings(column.values, rows)
+        taken[name] = Lent(values[name], of_nulls.get(name))
+    return taken
 
 
 def _arrays_of(name: Any, column: Any) -> list[Any]:

@@ -16,11 +16,12 @@ from linkwise._core import OutOfMemoryError
 from linkwise._typing import Array
 from linkwise.columns.key_types import is_number
 from linkwise.columns.sort_keys import SortKey
+from linkwise.interop.foreign_arrays import is_text
 from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.runtime.session import open_session
-from linkwise.sorting.brought import TextExtent, is_text, text_extent
+from linkwise.sorting.brought import TextExtent, text_extent
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, for_rows
 from linkwise.sorting.device_tables import sorted_rows
 from linkwise.sorting.report import SortReport
@@ -109,7 +110,9 @@ def _brought(
             nulls[name] = gpus.bring_nulls(column)
         is_null = nulls.get(name)
         words[name] = (
-            [gpus.bring_values(column, is_null)] if extent is None else gpus.bring_words(column, extent, is_null)
+            [gpus.bring_values(column, is_null)]
+            if extent is None
+            else gpus.words(gpus.bring_strings(column), extent, is_null)
         )
     return nulls, words
 

@@ -283,15 +283,14 @@ void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::u
                            }});
 }
 
-void pack_validity(Runtime& runtime, Stream stream, const MemoryView& nulls, const MemoryView& validity) {
-  require(validity.bytes == (nulls.bytes + 31) / 32 * 4, "pack validity", "whole words, one for 32 rows");
-  if (nulls.bytes == 0) return;
+void pack_bits(Runtime& runtime, Stream stream, const MemoryView& bytes, BytesOfBits as, const MemoryView& bits) {
+  require(bits.bytes == (bytes.bytes + 31) / 32 * 4, "pack bits", "whole words, one for 32 rows");
+  if (bytes.bytes == 0) return;
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream,
-                  {"pack validity", {nulls}, {validity}, {"encode", nulls.bytes, 1.125}, [=, &kernels](void* native) {
-                     kernels.pack_validity(native, reinterpret_cast<const std::uint8_t*>(nulls.data),
-                                           reinterpret_cast<std::uint32_t*>(validity.data), nulls.bytes);
-                   }});
+  runtime.enqueue(stream, {"pack bits", {bytes}, {bits}, {"encode", bytes.bytes, 1.125}, [=, &kernels](void* native) {
+                             kernels.pack_bits(native, reinterpret_cast<const std::uint8_t*>(bytes.data), as.set,
+                                               reinterpret_cast<std::uint32_t*>(bits.data), bytes.bytes);
+                           }});
 }
 
 void fill_nulls(Runtime& runtime, Stream stream, int element_bytes, const MemoryView& nulls,

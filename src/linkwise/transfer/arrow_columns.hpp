@@ -1,4 +1,4 @@
-// Columns in Arrow's layout as numbers on the GPUs: values, bytes that tell nulls, and words in the order of strings.
+// Columns in Arrow's layout as numbers on the GPUs: values, and bytes that tell nulls.
 //
 // Each call blocks until the result is there; `bring` copies an equal share of a column of host memory to each GPU.
 #pragma once
@@ -9,6 +9,7 @@
 
 #include "linkwise/device/runtime.hpp"
 #include "linkwise/primitives/host/chunked_column.hpp"
+#include "linkwise/primitives/pieces.hpp"
 #include "linkwise/transfer/device_columns.hpp"
 
 namespace linkwise {
@@ -21,25 +22,19 @@ std::vector<ColumnPart> bring_nulls(Runtime& runtime, std::span<const int> gpus,
 std::vector<ColumnPart> bring_values(Runtime& runtime, std::span<const int> gpus, const ChunkedColumn& column,
                                      std::span<const MemoryView> nulls);
 
-/// Words of strings, as primitives/gathering.hpp makes them: columns of 64 bits that compare, one after the other, as
-/// the strings from byte `begin` on do. Those of null rows have all bits set. @throws OutOfMemoryError.
-std::vector<std::vector<ColumnPart>> bring_string_words(Runtime& runtime, std::span<const int> gpus,
-                                                        const ChunkedColumn& column, std::uint64_t begin,
-                                                        std::size_t words, std::span<const MemoryView> nulls);
-
-/// Of a column that lies on the GPUs, with bits of validity on each that begin at bit `first` of a word: bytes as
-/// bring_nulls makes them. @throws OutOfMemoryError.
-struct ValidityPart {
+/// Bits on a GPU that begin at bit `first` of a word; of no memory, all are set, as validity in Arrow is.
+struct BitsPart {
   MemoryView bits;
   std::uint64_t first = 0, rows = 0;
 };
-std::vector<ColumnPart> nulls_of(Runtime& runtime, std::span<const int> gpus, std::span<const ValidityPart> parts);
+/// A byte for each bit of columns that lie on the GPUs. @throws OutOfMemoryError.
+std::vector<ColumnPart> expanded_bits(Runtime& runtime, std::span<const int> gpus, std::span<const BitsPart> parts,
+                                      BytesOfBits as);
+/// Arrow's bits on a GPU, of validity or bools, from a byte for each. @throws OutOfMemoryError.
+ColumnPart packed_bits(Runtime& runtime, int gpu, const MemoryView& bytes, BytesOfBits as);
 
 /// A copy of a column on the GPUs with all bits set where `nulls` says that a row is null. @throws OutOfMemoryError.
 std::vector<ColumnPart> with_nulls_filled(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& column,
                                           std::span<const MemoryView> nulls);
-
-/// Arrow's bits of validity on a GPU, from bytes as bring_nulls makes them. @throws OutOfMemoryError.
-ColumnPart validity_of(Runtime& runtime, int gpu, const MemoryView& nulls);
 
 }  // namespace linkwise

@@ -7,11 +7,6 @@
 #include "linkwise/transfer/string_share.hpp"
 
 namespace linkwise {
-namespace {
-
-constexpr IntegerType length_type{8, false};
-
-}  // namespace
 
 void StringGather::bring_offsets(std::size_t c) {
   runtime_.set_phase("HtoD");
@@ -43,7 +38,7 @@ void StringGather::find_lengths(std::size_t c) {
     ColumnOnGpu& mine = worker.column(c);
     workers_.wait_for_all(worker.compute, c, &ColumnOnGpu::offsets_there);
     gather_lengths(runtime_, worker.compute, workers_.rows.width, pieces, worker.rows.view(), mine.lengths);
-    running_sums(runtime_, worker.compute, length_type, mine.lengths, mine.sums, mine.scratch);
+    running_sums(runtime_, worker.compute, length_of_string, mine.lengths, mine.sums, mine.scratch);
   }
 }
 

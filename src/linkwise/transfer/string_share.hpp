@@ -8,6 +8,8 @@
 
 namespace linkwise {
 
+constexpr IntegerType length_of_string{8, false};
+
 /// The offsets of each chunk have their own origin, and any width; here they get 64 bits. `raw` has room for them as
 /// they are, one more for each chunk than it has rows. `copy_in(to, from, offset, pageable)` copies from host memory.
 template <typename CopyIn>

@@ -9,9 +9,10 @@ from linkwise._arrow import pa
 from linkwise.columns.decode import decoded
 from linkwise.columns.key_types import is_number
 from linkwise.columns.ranks import in_common
+from linkwise.interop.foreign_arrays import is_text
 from linkwise.joining.device.late_materialization import Overlay, Relation, Stored
 from linkwise.sorting.brought import Brought, TextExtent, bring, text_extent
-from linkwise.sorting.device_columns import GpuColumns, Parts
+from linkwise.sorting.device_columns import GpuColumns, Parts, Strings
 
 
 class ArrowColumns(Stored):
@@ -23,7 +24,8 @@ class ArrowColumns(Stored):
     def __init__(self, table: pa.Table) -> None:
         super().__init__(table)
         self._brought: dict[str, Brought] = {}
-        self._plain: dict[str, pa.ChunkedArray] = {}  # columns of text
+        self._plain_columns: dict[str, pa.ChunkedArray] = {}
+        self._strings: dict[str, Strings] = {}
         self._extents: dict[str, TextExtent | None] = {}
         self._words: dict[tuple[str, TextExtent], list[Parts]] = {}
         self._nulls: dict[str, Parts | None] = {}
@@ -35,29 +37,41 @@ class ArrowColumns(Stored):
 
     def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
-        is_text = self.text_extent(name) is not None
-        nulls = self._nulls_of_text(name, gpus) if is_text else self.brought(name, gpus).nulls
+        of_text = is_text(self._plain(name).type)
+        nulls = self._nulls_of_text(name, gpus) if of_text else self.brought(name, gpus).nulls
         return nulls if nulls is None or rows is None else gpus.take(nulls, rows)
 
     def text_extent(self, name: str) -> TextExtent | None:
         """See ``Relation``."""
         if name not in self._extents:
-            plain = decoded(self._table[name])
-            self._extents[name] = text_extent(plain)
-            if self._extents[name] is not None:
-                self._plain[name] = plain
+            self._extents[name] = text_extent(self._plain(name))
         return self._extents[name]
 
     def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:
         """See ``Relation``."""
         key = name, extent
         if key not in self._words:
-            self._words[key] = gpus.bring_words(self._plain[name], extent, self._nulls_of_text(name, gpus))
+            self._words[key] = gpus.words(self._strings_of(name, gpus), extent, self._nulls_of_text(name, gpus))
         return self._words[key] if rows is None else gpus.take_all(self._words[key], rows)
+
+    def strings_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Strings:
+        """See ``Relation``. They stay there."""
+        if name not in self._strings:
+            self._strings[name] = self._strings_of(name, gpus)
+        strings = self._strings[name]
+        return strings if rows is None else gpus.take_strings(strings, rows)
+
+    def _strings_of(self, name: str, gpus: GpuColumns) -> Strings:
+        return self._strings.get(name) or gpus.bring_strings(self._plain(name))
+
+    def _plain(self, name: str) -> pa.ChunkedArray:
+        if name not in self._plain_columns:
+            self._plain_columns[name] = decoded(self._table[name])
+        return self._plain_columns[name]
 
     def _nulls_of_text(self, name: str, gpus: GpuColumns) -> Parts | None:
         if name not in self._nulls:
-            plain = self._plain[name]
+            plain = self._plain(name)
             self._nulls[name] = gpus.bring_nulls(plain) if plain.null_count else None
         return self._nulls[name]
 
@@ -93,7 +107,7 @@ class Recoded(Overlay):
 
 def are_comparable(left: pa.DataType, right: pa.DataType) -> bool:
     """Whether keys of these types are equal if their numbers, or their ranks among both sides' values, are."""
-    kinds = {_plain(left), _plain(right)}
+    kinds = {plain_type(left), plain_type(right)}
     text = {pa.string(), pa.large_string(), pa.string_view()}
     in_bytes = {pa.binary(), pa.large_binary(), pa.binary_view()}
     return len(kinds) == 1 or kinds <= text or kinds <= in_bytes
@@ -101,7 +115,7 @@ def are_comparable(left: pa.DataType, right: pa.DataType) -> bool:
 
 def are_packable(left: pa.DataType, right: pa.DataType) -> bool:
     """Whether keys of these types can be packed into one with others."""
-    kinds = _plain(left), _plain(right)
+    kinds = plain_type(left), plain_type(right)
     if not all(map(pa.types.is_integer, kinds)):
         has_few_bytes = pa.types.is_floating(kinds[0]) or pa.types.is_boolean(kinds[0])
         return are_comparable(left, right) and not has_few_bytes
@@ -109,7 +123,8 @@ def are_packable(left: pa.DataType, right: pa.DataType) -> bool:
     return is_signed[0] == is_signed[1] and all(kind.bit_width >= 32 for kind in kinds)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values once they are decoded."""
     return decoded(pa.chunked_array([], kind)).type
 
 
@@ -119,7 +134,7 @@ def in_common_ranks(
     """Both sides, with ranks among the values of both in each pair of columns that has ranks."""
     recoded: tuple[dict[str, Brought], dict[str, Brought]] = {}, {}
     for pair in pairs:
-        if is_number(_plain(sides[0].type_of(pair[0]))):
+        if is_number(plain_type(sides[0].type_of(pair[0]))):
             continue
         numbers = [cast(Parts, side.on_gpus(name, gpus)) for side, name in zip(sides, pair, strict=True)]
         values = [cast(pa.Array, side.ranked_values(name)) for side, name in zip(sides, pair, strict=True)]

@@ -12,11 +12,14 @@ from linkwise._core import OutOfMemoryError, UsageError
 from linkwise.columns.key_types import is_number
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.containers import hold_table
+from linkwise.interop.foreign_arrays import columns_of_table, is_text
+from linkwise.interop.gpu_column import as_dict, struct_of
 from linkwise.joining.device.brought_columns import (
     ArrowColumns,
     are_comparable,
     are_packable,
     in_common_ranks,
+    plain_type,
 )
 from linkwise.joining.device.device_columns import JoinableColumns
 from linkwise.joining.device.late_materialization import WORTH_BRINGING, Beside, Overlay, Relation, RowNumbers, Taken
@@ -25,9 +28,17 @@ from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
-from linkwise.sorting.brought import TextExtent, in_host_memory, is_text
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
-from linkwise.sorting.device_tables import ArraysOnGpus, given_back, sorted_rows
+from linkwise.sorting.brought import MOST_TEXT, TextExtent, in_host_memory, text_in_host_memory
+from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
+from linkwise.sorting.device_tables import (
+    ArraysOnGpus,
+    BroughtColumn,
+    GivenColumn,
+    Lent,
+    extent_there,
+    gpu_columns,
+    sorted_rows,
+)
 
 _MANY_ROWS = 1 << 20  # of numbers in host memory are gathered on the GPUs
 _tables = itertools.count()  # numbers the tables, so that their columns never have one name
@@ -40,25 +51,47 @@ def _inner_names(names: Iterable[str]) -> dict[str, str]:
 
 
 class _Arrays(Relation):
-    """Columns that lie on the GPUs: an array for each, and bytes that tell its nulls if it may have some."""
+    """Columns that lie on the GPUs."""
 
-    def __init__(self, columns: dict[str, Parts], nulls: dict[str, Parts], types: dict[str, pa.DataType]) -> None:
-        super().__init__(list(columns), sum(map(len, next(iter(columns.values())))))
-        self._columns, self._nulls, self._types = columns, nulls, types
+    def __init__(self, arrays: ArraysOnGpus, names: Mapping[str, str], gpus: JoinableColumns) -> None:
+        columns = {names[name]: column for name, column in arrays.columns.items()}
+        super().__init__(list(columns), sum(next(iter(columns.values())).lengths))
+        self._columns, self._gpus = columns, gpus
+        self._lent = {names[name]: lent for name, lent in arrays.lent_to(gpus).items()}
+        self._extents: dict[str, TextExtent] = {}
 
     def type_of(self, name: str) -> pa.DataType:
         """See ``Relation``."""
-        return self._types[name]
+        return self._columns[name].kind
 
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
         """See ``Relation``."""
-        column = self._columns[name]
+        column = self._lent[name].values
+        if isinstance(column, Strings):
+            raise UsageError(f"strings of more than {MOST_TEXT} bytes are compared where both sides are in host memory")
         return column if rows is None else gpus.take(column, rows)
 
     def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
-        nulls = self._nulls.get(name)
+        nulls = self._lent[name].nulls
         return nulls if nulls is None or rows is None else gpus.take(nulls, rows)
+
+    def text_extent(self, name: str) -> TextExtent | None:
+        """See ``Relation``. Raises ``UsageError`` for strings that are too long."""
+        strings = self._lent[name].values
+        if isinstance(strings, Strings) and name not in self._extents:
+            self._extents[name] = extent_there(self._gpus, name.partition(".")[2], strings)
+        return self._extents.get(name)
+
+    def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:
+        """See ``Relation``."""
+        words = gpus.words(cast(Strings, self._lent[name].values), extent, self._lent[name].nulls)
+        return words if rows is None else gpus.take_all(words, rows)
+
+    def strings_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Strings:
+        """See ``Relation``."""
+        strings = cast(Strings, self._lent[name].values)
+        return strings if rows is None else gpus.take_strings(strings, rows)
 
 
 class GpuTable:
@@ -71,15 +104,15 @@ class GpuTable:
     ----------
     columns
         By name, an array on a GPU, or a list with one for each of several GPUs: of CuPy, torch or any library with
-        DLPack, the CUDA array interface or Arrow's ``__arrow_c_device_array__``; integers and floats of 8 to 64 bits
-        and, of CuPy and torch, bools. A column with nulls has them in Arrow's interface, or is a ``MaskedArray`` of two
-        of CuPy or torch, as are columns of results that may have some. All columns have as many rows on each GPU; fewer
-        than 2**32 in all. They are never changed, and must not be while the table or one made from it is in use. On a
-        described machine (``machine=``), NumPy arrays stand in for them.
+        DLPack or the CUDA array interface: integers and floats of 8 to 64 bits and, of CuPy and torch, bools; with
+        nulls, a ``MaskedArray`` of two. Or a column with Arrow's ``__arrow_c_device_array__``: numbers, bools, times,
+        strings and bytes, nulls included; or a table with that interface, as a whole. All columns have as many rows on
+        each GPU; fewer than 2**32 in all. They are never changed, and must not be while the table or one made from it
+        is in use. On a described machine (``machine=``), NumPy and PyArrow arrays stand in for them.
 
         Or a table in host memory, of PyArrow, Polars, pandas or Narwhals, for the GPUs that ``gpus`` names. Its columns
         may have any type; one that is a key is copied to the GPUs once, of strings and bytes as words. Other keys that
-        are no numbers (decimals, strings of more than 112 bytes) are compared by their ranks among the column's
+        are no numbers (decimals, strings of more than 448 bytes) are compared by their ranks among the column's
         distinct values, which the host finds.
     **execution
         Where and how it runs: see ``linkwise.options``.
@@ -93,21 +126,16 @@ class GpuTable:
     @takes_execution(JoinExecution)
     def __init__(self, columns: Any, **execution: Unpack[JoinExecution]) -> None:
         options = ExecutionOptions.of(execution, JoinPlan)
-        self._like: dict[str, list[Any]] = {}  # by inner name, the arrays that a column of a result is to be like
-        self._relation = (
-            self._of_arrays(columns, options) if isinstance(columns, Mapping) else self._of_table(columns, options)
-        )
+        self._like: dict[str, GivenColumn] = {}  # by inner name, what a column of a result is to be like
+        on_gpus = columns if isinstance(columns, Mapping) else columns_of_table(columns)
+        self._relation = self._of_table(columns, options) if on_gpus is None else self._of_arrays(on_gpus, options)
 
     def _of_arrays(self, columns: Mapping[str, Any], options: ExecutionOptions) -> Relation:
         arrays = ArraysOnGpus(columns, options)
         self._gpus, self._is_list = JoinableColumns(arrays.execution, shared=True), arrays.is_list
-        self._names = _inner_names(arrays.arrays)
-        self._like = {self._names[name]: originals for name, originals in arrays.arrays.items()}
-        lent, nulls = (
-            {self._names[name]: parts for name, parts in lent.items()} for lent in arrays.lent_to(self._gpus)
-        )
-        types = {self._names[name]: pa.from_numpy_dtype(arrays.dtype(name)) for name in arrays.arrays}
-        return _Arrays(lent, nulls, types)
+        self._names = _inner_names(arrays.columns)
+        self._like = {self._names[name]: column for name, column in arrays.columns.items()}
+        return _Arrays(arrays, self._names, self._gpus)
 
     def _of_table(self, columns: Any, options: ExecutionOptions) -> Relation:
         table, _ = hold_table(columns)
@@ -123,7 +151,7 @@ class GpuTable:
     def _made(self, relation: Relation, names: dict[str, str], *others: Self) -> Self:
         made = object.__new__(type(self))
         made._gpus, made._is_list, made._relation, made._names = self._gpus, self._is_list, relation, names
-        made._like = {**self._like, **{name: arrays for other in others for name, arrays in other._like.items()}}
+        made._like = {**self._like, **{name: like for other in others for name, like in other._like.items()}}
         return made
 
     @property
@@ -142,18 +170,23 @@ class GpuTable:
     def __getitem__(self, name: str) -> Any:
         """A column, gathered if necessary: in the library of its array, one for each GPU if the table came so.
 
-        A column that may have nulls, also because an outer join may have made some, is a ``MaskedArray``.
+        A column that may have nulls, also because an outer join may have made some, is a ``MaskedArray``. One that
+        came through Arrow's interface, and text, is a ``GpuColumn``.
         """
-        inside = self._inside(name)
-        is_text = self._relation.text_extent(inside) is not None
-        parts = None if is_text else self._column(name)
-        if parts is None or self._relation.ranked_values(inside) is not None:
-            raise UsageError(f"column '{name}' is {self._type(name)}, of which there are no arrays; to_arrow() has it")
-        return given_back(parts, self._nulls(name), self._like.get(inside, parts), is_list=self._is_list)
+        kind = self._type(name)
+        lent = self._lent(name)
+        parts = (self._like.get(self._names[name]) or BroughtColumn(plain_type(kind))).like(lent)
+        return parts if self._is_list else parts[0]
+
+    def __arrow_c_device_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Arrow's C device interface, as a struct: ``pylibcudf.Table.from_arrow(table)``. Of a table on one GPU."""
+        if len(self._gpus.gpus) > 1:
+            raise UsageError("a table on several GPUs is no single one for other software; take its columns")
+        return struct_of({name: gpu_columns(self._lent(name), plain_type(self._type(name)))[0] for name in self._names})
 
     def to_dict(self) -> dict[str, Any]:
         """All columns by name; see ``__getitem__``."""
-        return {name: self[name] for name in self._names}
+        return as_dict({name: self[name] for name in self._names})
 
     def to_arrow(self) -> pa.Table:
         """A copy of all columns in host memory.
@@ -205,7 +238,7 @@ class GpuTable:
         keys = key_pairs(self.column_names, other.column_names, on, left_on, right_on)
         names = self._names if how in ("semi", "anti") else self._names_with(other, keys.merged.values(), suffix)
         self._check_keys(other, keys.pairs, how)
-        left, right, sides = self._compared(other, keys.pairs, how)
+        left, right, sides = self._compared(other, keys.pairs)
         matched = matched_rows(self._gpus, sides, left._one_key(right, keys.pairs, sides), how, order)
         either = {left._names[one]: right._names[two] for one, two in keys.pairs} if how in KEEPS_RIGHT else {}
         joined = left._made(left._rows_of(right, matched, how, either if keys.are_one else {}), names, right)
@@ -214,11 +247,9 @@ class GpuTable:
         by_key = left._made(left._rows_of(right, matched, how, either), left._names)
         return joined._taken(by_key._in_key_order([name for name, _ in keys.pairs]))
 
-    def _compared(
-        self, other: Self, pairs: list[tuple[str, str]], how: How
-    ) -> tuple[Self, Self, tuple[SideKeys, SideKeys]]:
+    def _compared(self, other: Self, pairs: list[tuple[str, str]]) -> tuple[Self, Self, tuple[SideKeys, SideKeys]]:
         """Both tables, and their keys as numbers that can be compared, of text as words or as ranks."""
-        extents = [self._common_extent(other, pair, how) for pair in pairs]
+        extents = [self._common_extent(other, pair) for pair in pairs]
         ranked = [pair for pair, extent in zip(pairs, extents, strict=True) if extent is None]
         left, right = self._in_common_ranks(other, ranked)
         sides = (
@@ -227,13 +258,10 @@ class GpuTable:
         )
         return left, right, sides
 
-    def _common_extent(self, other: Self, pair: tuple[str, str], how: How) -> TextExtent | None:
-        """The extent of a pair of keys that are text; ``None`` if they are compared as numbers, or as ranks.
-
-        Right and full joins have a column of both sides' keys, which is made of ranks.
-        """
+    def _common_extent(self, other: Self, pair: tuple[str, str]) -> TextExtent | None:
+        """The extent of a pair of keys that are text; ``None`` if they are compared as numbers, or as ranks."""
         extents = self._relation.text_extent(self._names[pair[0]]), other._relation.text_extent(other._names[pair[1]])
-        if how in KEEPS_RIGHT or extents[0] is None or extents[1] is None:
+        if extents[0] is None or extents[1] is None:
             return None
         return TextExtent.together(extents[0], extents[1])
 
@@ -258,7 +286,7 @@ class GpuTable:
         anew = _inner_names(self._relation.names)
         renamed = Overlay(self._relation, {new: name for name, new in anew.items()})
         made = self._made(renamed, {name: anew[inside] for name, inside in self._names.items()})
-        made._like = {anew[name]: arrays for name, arrays in self._like.items() if name in anew}
+        made._like = {anew[name]: like for name, like in self._like.items() if name in anew}
         return made
 
     def _names_with(self, other: Self, merged: Collection[str], suffix: str) -> dict[str, str]:
@@ -279,6 +307,16 @@ class GpuTable:
             raise UsageError(f"there is no column {name!r}; there are {', '.join(map(repr, self._names))}")
         return self._names[name]
 
+    def _lent(self, name: str) -> Lent:
+        """A column as it is on the GPUs. Raises ``UsageError`` for one that is there as ranks alone."""
+        inside = self._inside(name)
+        if is_text(plain_type(self._type(name))):
+            return Lent(self._relation.strings_on_gpus(inside, self._gpus), self._nulls(name))
+        numbers = self._column(name)
+        if self._relation.ranked_values(inside) is not None:
+            raise UsageError(f"column '{name}' is {self._type(name)}, of which there are no arrays; to_arrow() has it")
+        return Lent(numbers, self._nulls(name))
+
     def _column(self, name: str) -> Parts:
         return cast(Parts, self._relation.on_gpus(self._names[name], self._gpus))
 
@@ -296,17 +334,24 @@ class GpuTable:
 
     def _fetched(self, names: list[str]) -> dict[str, Any]:
         """Columns, by their inner names, gathered on the GPUs."""
-        numbers = [cast(Parts, self._relation.on_gpus(name, self._gpus)) for name in names]
-        nulls = [self._relation.nulls_on_gpus(name, self._gpus) for name in names]
-        fetched = iter(self._gpus.fetch([*numbers, *(of_column for of_column in nulls if of_column is not None)]))
-        in_order = [next(fetched) for _ in names]
-        return {
-            name: in_host_memory(
-                column, None if of_column is None else next(fetched), self._relation.ranked_values(name),
-                self._relation.type_of(name),
-            )
-            for name, column, of_column in zip(names, in_order, nulls, strict=True)
-        }  # fmt: skip
+        kinds = {name: self._relation.type_of(name) for name in names}
+        strings = {
+            name: self._relation.strings_on_gpus(name, self._gpus) for name in names if is_text(plain_type(kinds[name]))
+        }
+        numbers = {name: cast(Parts, self._relation.on_gpus(name, self._gpus)) for name in names if name not in strings}
+        nulls = {name: of_column for name in names if (of_column := self._relation.nulls_on_gpus(name, self._gpus))}
+        going = [*numbers.values(), *nulls.values(), *(parts for column in strings.values() for parts in column)]
+        fetched = iter(self._gpus.fetch(going))
+        values = {name: next(fetched) for name in numbers}
+        is_null = {name: next(fetched) for name in nulls}
+        columns = {
+            name: in_host_memory(column, is_null.get(name), self._relation.ranked_values(name), kinds[name])
+            for name, column in values.items()
+        }
+        return columns | {
+            name: text_in_host_memory(next(fetched), next(fetched), of_column.ends, is_null.get(name), kinds[name])
+            for name, of_column in strings.items()
+        }
 
     def _in_key_order(self, keys: list[str]) -> Parts:
         """The row numbers in the order of keys of a join, null ones last. Stable."""

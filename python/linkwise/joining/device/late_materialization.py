@@ -16,7 +16,7 @@ from linkwise._typing import Rows
 from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.brought import TextExtent
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
+from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
 
 WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many of its rows is wanted
 
@@ -140,6 +140,10 @@ class Relation(ABC):
         """Words of these rows of a column of text, or of all, which compare, one after the other, as its values do."""
         raise NotImplementedError
 
+    def strings_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Strings:
+        """These rows of a column of text, or all, on the GPUs."""
+        raise NotImplementedError
+
     def is_in_host_memory(self, name: str) -> bool:
         """Whether a column lies in host memory alone."""
         return False
@@ -210,7 +214,7 @@ class Beside(Relation):
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
         if name in self._merged:
-            left, right = self._sides[0].on_gpus(name, gpus), self._sides[1].on_gpus(self._merged[name], gpus)
+            left, right = (side.on_gpus(of_side, gpus) for side, of_side in self._merged_names(name))
             assert left is not None and right is not None
             return gpus.take([*left, *right], self._of_either_side(gpus, rows))
         number = self._number_of_side(name)
@@ -222,8 +226,8 @@ class Beside(Relation):
     def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
         if name in self._merged:
-            found = self._sides[0].nulls_on_gpus(name, gpus), self._sides[1].nulls_on_gpus(self._merged[name], gpus)
-            if found == (None, None):
+            found = [side.nulls_on_gpus(of_side, gpus) for side, of_side in self._merged_names(name)]
+            if found == [None, None]:
                 return None
             left, right = (
                 gpus.without_nulls(side.num_rows) if nulls is None else nulls
@@ -250,12 +254,31 @@ class Beside(Relation):
 
     def text_extent(self, name: str) -> TextExtent | None:
         """See ``Relation``."""
-        return None if name in self._merged else self._sides[self._number_of_side(name)].text_extent(name)
+        if name not in self._merged:
+            return self._sides[self._number_of_side(name)].text_extent(name)
+        extents = [side.text_extent(of_side) for side, of_side in self._merged_names(name)]
+        return None if extents[0] is None or extents[1] is None else TextExtent.together(extents[0], extents[1])
 
     def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:
         """See ``Relation``."""
+        if name in self._merged:
+            of_sides = [side.words_on_gpus(of_side, extent, gpus) for side, of_side in self._merged_names(name)]
+            either = self._of_either_side(gpus, rows)
+            return [gpus.take([*left, *right], either) for left, right in zip(*of_sides, strict=True)]
         number = self._number_of_side(name)
         return self._sides[number].words_on_gpus(name, extent, gpus, self._rows[number].taken(rows))
+
+    def strings_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Strings:
+        """See ``Relation``."""
+        if name in self._merged:
+            left, right = (side.strings_on_gpus(of_side, gpus) for side, of_side in self._merged_names(name))
+            return gpus.take_strings(left.then(right), self._of_either_side(gpus, rows))
+        number = self._number_of_side(name)
+        return self._sides[number].strings_on_gpus(name, gpus, self._rows[number].taken(rows))
+
+    def _merged_names(self, name: str) -> list[tuple[Relation, str]]:
+        """Both sides, with the name that a merged column has there."""
+        return list(zip(self._sides, (name, self._merged[name]), strict=True))
 
     def is_in_host_memory(self, name: str) -> bool:
         """See ``Relation``."""
@@ -308,6 +331,10 @@ class Overlay(Relation):
     def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:
         """See ``Relation``."""
         return self._relation.words_on_gpus(self._old_names[name], extent, gpus, self._rows_of(rows))
+
+    def strings_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Strings:
+        """See ``Relation``."""
+        return self._relation.strings_on_gpus(self._old_names[name], gpus, self._rows_of(rows))
 
     def is_in_host_memory(self, name: str) -> bool:
         """See ``Relation``."""

@@ -6,6 +6,7 @@ from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import gpus_gather_faster
 from linkwise.columns.key_types import is_number
+from linkwise.interop.foreign_arrays import is_text
 from linkwise.joining.device.gpu_table import GpuTable, have_long_text
 from linkwise.joining.device.matched_rows import KEEPS_RIGHT
 from linkwise.joining.host_join import KEY_BYTES, leaves_to_gpus
@@ -13,7 +14,6 @@ from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.matching import How, Order
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import cores_join_first
-from linkwise.sorting.brought import is_text
 from linkwise.sorting.device_columns import MOST_ROWS, fit_there, for_rows
 
 _LEAST_ROWS = 1 << 20  # of both sides; fewer are found and gathered as fast in other ways

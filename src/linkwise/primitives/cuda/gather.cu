@@ -127,11 +127,12 @@ __global__ void expand_bits_kernel(const std::uint32_t* bits, std::uint64_t firs
 }
 
 // Each warp makes one word at a time.
-__global__ void pack_validity_kernel(const std::uint8_t* nulls, std::uint32_t* validity, std::uint64_t count) {
+__global__ void pack_bits_kernel(const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
+                                 std::uint64_t count) {
   const std::uint64_t whole_warps = (count + 31) / 32 * 32;
   for (std::uint64_t i = global_thread(); i < whole_warps; i += grid_threads()) {
-    const std::uint32_t word = __ballot_sync(~0U, i < count && nulls[i] == 0);
-    if (threadIdx.x % 32 == 0) validity[i / 32] = word;
+    const std::uint32_t word = __ballot_sync(~0U, i < count && bytes[i] == set);
+    if (threadIdx.x % 32 == 0) bits[i / 32] = word;
   }
 }
 
@@ -150,7 +151,7 @@ void with_element(int bytes, Body&& body) {
 }  // namespace
 
 KernelList gather_kernels() {
-  KernelList list{address(string_words_kernel), address(expand_bits_kernel), address(pack_validity_kernel)};
+  KernelList list{address(string_words_kernel), address(expand_bits_kernel), address(pack_bits_kernel)};
   for (const int index_bytes : {4, 8})
     with_key(to_key_width(index_bytes), [&](auto index) {
       using Index = typename decltype(index)::type;
@@ -272,9 +273,10 @@ void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t f
   check_launch("make bytes of bits");
 }
 
-void pack_validity(cudaStream_t stream, const std::uint8_t* nulls, std::uint32_t* validity, std::uint64_t count) {
-  pack_validity_kernel<<<grid_for(count), block_threads, 0, stream>>>(nulls, validity, count);
-  check_launch("pack validity");
+void pack_bits(cudaStream_t stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
+               std::uint64_t count) {
+  pack_bits_kernel<<<grid_for(count), block_threads, 0, stream>>>(bytes, set, bits, count);
+  check_launch("pack bits");
 }
 
 void fill_nulls(cudaStream_t stream, int element_bytes, const std::uint8_t* nulls, void* elements,

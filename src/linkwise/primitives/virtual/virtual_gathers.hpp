@@ -125,9 +125,10 @@ class VirtualGathers : public Kernels {
     for (std::uint64_t i = 0; i < count; ++i) to[i] = is_set(bits, first + i) ? bytes.set : bytes.clear;
   }
 
-  void pack_validity(void*, const std::uint8_t* nulls, std::uint32_t* validity, std::uint64_t count) const override {
-    std::fill_n(validity, (count + 31) / 32, 0);
-    for (std::uint64_t i = 0; i < count; ++i) validity[i / 32] |= std::uint32_t{nulls[i] == 0} << (i % 32);
+  void pack_bits(void*, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
+                 std::uint64_t count) const override {
+    std::fill_n(bits, (count + 31) / 32, 0);
+    for (std::uint64_t i = 0; i < count; ++i) bits[i / 32] |= std::uint32_t{bytes[i] == set} << (i % 32);
   }
 
   void fill_nulls(void*, int element_bytes, const std::uint8_t* nulls, void* elements,
