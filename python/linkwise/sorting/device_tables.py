@@ -184,6 +184,8 @@ def _like_arrays(column: Lent, originals: Sequence[Any]) -> list[Any]:
 
 def _has_only_arrow(part: Any) -> bool:
     """Whether a column is to be taken through Arrow's interface."""
+    if isinstance(part, ArrowPart):
+        return True
     if isinstance(part, MaskedArray | DeviceArray):
         return False
     is_of_pyarrow = type(part).__module__.startswith("pyarrow")
