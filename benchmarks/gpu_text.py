@@ -63,7 +63,8 @@ def joined_by_cudf(left: pylibcudf.Table, right: pylibcudf.Table) -> pylibcudf.T
 
 def check(ours: Any, theirs: pylibcudf.Table, what: str, *, in_order: bool) -> None:
     """The same rows."""
-    tables = [pa.table(pylibcudf.Table.from_arrow(ours)), pa.table(theirs)]
+    of_libcudf = pylibcudf.Table.from_arrow(ours), theirs
+    tables = [pa.table(pa.RecordBatch._import_from_c_capsule(*table.__arrow_c_array__())) for table in of_libcudf]
     columns = [table.rename_columns([str(n) for n in range(table.num_columns)]) for table in tables]
     if not in_order:
         columns = [table.sort_by("3") for table in columns]  # every row of the left table has one partner

@@ -174,8 +174,9 @@ def test_expand_bits(device: OnDevice, count: int, first: int) -> None:
 def test_pack_bits(device: OnDevice, count: int) -> None:
     some = np.random.default_rng(count).choice(np.array([0, 1, 255], np.uint8), count)
     for of_set in (0, 1):
-        to = device.memory((count + 31) // 32 * 4)
-        _core.pack_bits(device.runtime, device.stream, device.put(some), of_set, to)
+        to, num_set = device.memory((count + 31) // 32 * 4), device.memory(8)
+        _core.pack_bits(device.runtime, device.stream, device.put(some), of_set, to, num_set)
+        assert device.get(num_set, np.uint64).tolist() == [(some == of_set).sum()]
         bits = np.unpackbits(device.get(to, np.uint8), bitorder="little")
         assert (bits[:count] == (some == of_set)).all() and not bits[count:].any()
 

@@ -178,7 +178,12 @@ def test_cudf() -> None:
     expected = linkwise.sort(table, by=["name", "row"], strategy="cpu")
     found = linkwise.sort(dict(zip(table.column_names, there.columns(), strict=True)), by=["name", "row"])
     assert as_table(found).equals(expected)
-    assert pa.table(plc.Table.from_arrow(found)).rename_columns(table.column_names).equals(expected)
+    again = plc.Table.from_arrow(found)
+    assert as_table(linkwise.sort(dict(zip(table.column_names, again.columns(), strict=True)), by="row")).equals(table)
+    nulls_last = plc.sorting.sort(again, [plc.types.Order.ASCENDING] * 5, [plc.types.NullOrder.AFTER] * 5)
+    in_host_memory = pa.RecordBatch._import_from_c_capsule(*nulls_last.__arrow_c_array__())
+    by_all = linkwise.sort(table, by=table.column_names, strategy="cpu")
+    assert pa.table(in_host_memory).rename_columns(table.column_names).equals(by_all)
     by_position = linkwise.join(there, plc.Table.from_arrow(table.select(["row"])), left_on="4", right_on="0")
     assert len(by_position["0"]) == 5000
 

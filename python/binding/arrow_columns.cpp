@@ -1,4 +1,5 @@
 // Arrow columns as numbers on the GPUs.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -95,13 +96,17 @@ Parts filled(const nb::object& runtime, const Gpus& gpus, const Parts& column, c
   return arrays_of(runtime, std::move(parts), column.front().type);
 }
 
-Parts bits_of_bytes(const nb::object& runtime, const DeviceArray& bytes, std::uint8_t of_set) {
+std::pair<DeviceArray, std::uint64_t> bits_of_bytes(const nb::object& runtime, const DeviceArray& bytes,
+                                                    std::uint8_t of_set) {
   std::vector<ColumnPart> parts;
+  std::uint64_t num_set = 0;
   {
     const nb::gil_scoped_release release;
-    parts.push_back(packed_bits(nb::cast<Runtime&>(runtime), bytes.view.place.index, bytes.view, {.set = of_set}));
+    PackedBits packed = packed_bits(nb::cast<Runtime&>(runtime), bytes.view.place.index, bytes.view, {.set = of_set});
+    parts.push_back(std::move(packed.bits));
+    num_set = packed.num_set;
   }
-  return arrays_of(runtime, std::move(parts), nb::dtype<std::uint32_t>());
+  return {arrays_of(runtime, std::move(parts), nb::dtype<std::uint32_t>()).front(), num_set};
 }
 
 }  // namespace
@@ -116,7 +121,7 @@ void bind_arrow_columns(nb::module_& m) {
   m.def("with_nulls_filled", &filled, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"), nb::arg("nulls"),
         "A copy of a column on the GPUs, with all bits set where a row is null.");
   m.def("bits_of_bytes", &bits_of_bytes, nb::arg("runtime"), nb::arg("bytes"), nb::arg("of_set"),
-        "Arrow's bits, in words of 32 on the GPU of a byte for each, as the only array of a list.");
+        "Arrow's bits, in words of 32 on the GPU of a byte for each, and how many of them are set.");
   m.def("bring_values", &values_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("chunks"), nb::arg("like"),
         nb::arg("nulls"),
         "Copies a column of numbers, times or bools to the GPUs, an equal share to each, as elements of the type of "

@@ -35,7 +35,7 @@ void bind_probe(nanobind::module_& m);
 /// The capsules of Arrow's C device interface for a type without parameters, and for buffers whose contents are
 /// complete; `owner` keeps these alive. The first buffer has bits of validity, or is null if no row is.
 nanobind::object arrow_schema_capsule(const std::string& format);
-nanobind::object arrow_array_capsule(std::vector<const void*> buffers, std::int64_t count, int gpu,
-                                     const nanobind::object& owner);
+nanobind::object arrow_array_capsule(std::vector<const void*> buffers, std::int64_t count, std::int64_t null_count,
+                                     int gpu, const nanobind::object& owner);
 
 }  // namespace linkwise::binding

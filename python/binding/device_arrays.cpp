@@ -135,19 +135,20 @@ void wait_for(DeviceArray& array) {
 }
 
 // Without the schema. The arrays lie on one GPU.
-nb::object arrow_array_of(const std::vector<std::optional<DeviceArray>>& buffers, std::int64_t count, int gpu) {
+nb::object arrow_array_of(const std::vector<std::optional<DeviceArray>>& buffers, std::int64_t count,
+                          std::int64_t null_count, int gpu) {
   std::vector<const void*> addresses;
   for (std::optional<DeviceArray> buffer : buffers) {
     if (buffer) wait_for(*buffer);
     addresses.push_back(buffer ? buffer->view.data : nullptr);
   }
-  return arrow_array_capsule(std::move(addresses), count, gpu, nb::cast(buffers));
+  return arrow_array_capsule(std::move(addresses), count, null_count, gpu, nb::cast(buffers));
 }
 
 nb::tuple to_arrow(DeviceArray& self, const nb::object&) {
   return nb::make_tuple(
       arrow_schema_capsule(arrow_format(self.type)),
-      arrow_array_of({std::nullopt, self}, static_cast<std::int64_t>(self.size()), self.view.place.index));
+      arrow_array_of({std::nullopt, self}, static_cast<std::int64_t>(self.size()), 0, self.view.place.index));
 }
 
 nb::object to_numpy(const DeviceArray& self) {
@@ -163,7 +164,8 @@ nb::object to_numpy(const DeviceArray& self) {
 }  // namespace
 
 void bind_device_arrays(nb::module_& m) {
-  m.def("arrow_device_array", &arrow_array_of, nb::arg("buffers").none(), nb::arg("count"), nb::arg("gpu"),
+  m.def("arrow_device_array", &arrow_array_of, nb::arg("buffers").none(), nb::arg("count"), nb::arg("null_count"),
+        nb::arg("gpu"),
         "The capsule of Arrow's C device interface for a column on a GPU with these buffers, which it keeps alive.");
   nb::class_<PartMemory>(m, "PartMemory", "Keeps the memory of device arrays alive.");
   nb::class_<DeviceArray>(m, "DeviceArray",

@@ -105,11 +105,11 @@ nb::object capsule_of(void* pointer, const char* name, PyCapsule_Destructor dest
   return nb::steal(PyCapsule_New(pointer, name, destroy));
 }
 
-nb::object capsule_of(std::unique_ptr<Exported> exported, std::int64_t count, int gpu) {
+nb::object capsule_of(std::unique_ptr<Exported> exported, std::int64_t count, std::int64_t null_count, int gpu) {
   auto* device = new ArrowDeviceArray{};
   ArrowArray& array = device->array;
   array.length = count;
-  array.null_count = exported->buffers.front() == nullptr ? 0 : -1;  // not counted
+  array.null_count = null_count;
   array.n_buffers = static_cast<std::int64_t>(exported->buffers.size());
   array.buffers = exported->buffers.data();
   array.n_children = static_cast<std::int64_t>(exported->children.size());
@@ -137,7 +137,7 @@ nb::object struct_of(const std::vector<nb::object>& fields, std::int64_t count, 
     exported->children.push_back(given->array);
     given->array.release = nullptr;
   }
-  return capsule_of(std::move(exported), count, gpu);
+  return capsule_of(std::move(exported), count, 0, gpu);
 }
 
 }  // namespace
@@ -159,11 +159,12 @@ nb::object arrow_schema_capsule(const std::string& format) {
   });
 }
 
-nb::object arrow_array_capsule(std::vector<const void*> buffers, std::int64_t count, int gpu, const nb::object& owner) {
+nb::object arrow_array_capsule(std::vector<const void*> buffers, std::int64_t count, std::int64_t null_count, int gpu,
+                               const nb::object& owner) {
   auto exported = std::make_unique<Exported>();
   exported->owner = owner;
   exported->buffers = std::move(buffers);
-  return capsule_of(std::move(exported), count, gpu);
+  return capsule_of(std::move(exported), count, null_count, gpu);
 }
 
 void bind_foreign_arrays(nb::module_& m) {

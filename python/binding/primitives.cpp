@@ -209,10 +209,9 @@ void bind_gathers(nb::module_& m) {
       nb::arg("to"));
   m.def(
       "pack_bits",
-      [](Runtime& r, Stream s, const MemoryView& bytes, std::uint8_t set, const MemoryView& bits) {
-        pack_bits(r, s, bytes, {.set = set}, bits);
-      },
-      nb::arg("runtime"), nb::arg("stream"), nb::arg("bytes"), nb::arg("set"), nb::arg("bits"));
+      [](Runtime& r, Stream s, const MemoryView& bytes, std::uint8_t set, const MemoryView& bits,
+         const MemoryView& num_set) { pack_bits(r, s, bytes, {.set = set}, bits, num_set); },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("bytes"), nb::arg("set"), nb::arg("bits"), nb::arg("num_set"));
   m.def("fill_nulls", &fill_nulls, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("nulls"),
         nb::arg("elements"));
 }

@@ -10,10 +10,10 @@ import numpy as np
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import DeviceArray, UsageError
-from linkwise.interop.foreign_arrays import column_of, is_text, text_of
+from linkwise.interop.foreign_arrays import column_of, text_of
 from linkwise.runtime.session import open_session
 
-_NULLS, _BOOLS = 0, 1  # the bytes whose bits are set in Arrow's layout: of rows with a value, and of true
+_WITH_A_VALUE, _TRUE = 0, 1  # the bytes whose bits Arrow has set
 
 
 class GpuColumn:
@@ -72,24 +72,30 @@ class GpuColumn:
 
     def __arrow_c_device_array__(self, requested_schema: object = None) -> tuple[object, object]:
         """Arrow's C device interface, in which nothing but bits and 32-bit offsets is copied."""
-        kind, buffers = self._in_arrow_layout()
-        return kind.__arrow_c_schema__(), _core.arrow_device_array(buffers, len(self), self.gpu)
+        kind, array = self._exported()
+        return kind.__arrow_c_schema__(), array
 
-    def _in_arrow_layout(self) -> tuple[pa.DataType, list[DeviceArray | None]]:
-        """The type, and the buffers: strings with more bytes than 32-bit offsets count are large ones."""
+    def _exported(self) -> tuple[pa.DataType, object]:
+        """The type and the array. Strings with more bytes than 32-bit offsets count are large ones."""
+        validity, null_count = None, 0
         with open_session("auto") as runtime:
-            validity = None if self._nulls is None else _core.bits_of_bytes(runtime, self._nulls, _NULLS)[0]
-            if self._strings is not None:
-                if not _has_narrow_offsets(self.type):
-                    return self.type, [validity, self._values, self._strings]
-                if len(self._strings) >= 1 << 31:
-                    large = pa.large_string() if pa.types.is_string(self.type) else pa.large_binary()
-                    return large, [validity, self._values, self._strings]
-                narrow = _core.resized_offsets(runtime, [self.gpu], [self._values], [len(self)], 4)
-                return self.type, [validity, narrow[0], self._strings]
-            if pa.types.is_boolean(self.type):
-                return self.type, [validity, _core.bits_of_bytes(runtime, self._values, _BOOLS)[0]]
-            return self.type, [validity, self._values]
+            if self._nulls is not None:
+                validity, num_valid = _core.bits_of_bytes(runtime, self._nulls, _WITH_A_VALUE)
+                null_count = len(self) - num_valid
+            kind, buffers = self._values_in_arrow_layout(runtime)
+        return kind, _core.arrow_device_array([validity, *buffers], len(self), null_count, self.gpu)
+
+    def _values_in_arrow_layout(self, runtime: _core.Runtime) -> tuple[pa.DataType, list[DeviceArray]]:
+        if self._strings is None:
+            is_bool = pa.types.is_boolean(self.type)
+            return self.type, [_core.bits_of_bytes(runtime, self._values, _TRUE)[0] if is_bool else self._values]
+        if _has_wide_offsets(self.type):
+            return self.type, [self._values, self._strings]
+        if len(self._strings) >= 1 << 31:
+            large = pa.large_string() if pa.types.is_string(self.type) else pa.large_binary()
+            return large, [self._values, self._strings]
+        narrow = _core.resized_offsets(runtime, [self.gpu], [self._values], [len(self)], 4)
+        return self.type, [narrow[0], self._strings]
 
 
 class GpuColumnDict(dict[str, GpuColumn]):
@@ -109,23 +115,16 @@ def as_dict(columns: dict[str, Any]) -> dict[str, Any]:
     return GpuColumnDict(columns) if are_arrow else columns
 
 
-def struct_of(columns: Mapping[str, Any]) -> tuple[object, object]:
+def struct_of(columns: Mapping[str, GpuColumn]) -> tuple[object, object]:
     """The capsules of a struct of columns that have Arrow's interface, and as many rows on one GPU."""
     fields, arrays = [], []
     for name, column in columns.items():
-        kind, array = _typed_array(column)
+        kind, array = column._exported()
         fields.append(pa.field(name, kind))
         arrays.append(array)
     first = next(iter(columns.values()))
-    schema = pa.struct(fields).__arrow_c_schema__()
-    return schema, _core.arrow_device_struct(arrays, len(first), first.gpu)
+    return pa.struct(fields).__arrow_c_schema__(), _core.arrow_device_struct(arrays, len(first), first.gpu)
 
 
-def _typed_array(column: GpuColumn) -> tuple[pa.DataType, object]:
-    kind, buffers = column._in_arrow_layout()
-    return kind, _core.arrow_device_array(buffers, len(column), column.gpu)
-
-
-def _has_narrow_offsets(kind: pa.DataType) -> bool:
-    assert is_text(kind)
-    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+def _has_wide_offsets(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))

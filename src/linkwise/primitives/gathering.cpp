@@ -283,14 +283,20 @@ void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::u
                            }});
 }
 
-void pack_bits(Runtime& runtime, Stream stream, const MemoryView& bytes, BytesOfBits as, const MemoryView& bits) {
+void pack_bits(Runtime& runtime, Stream stream, const MemoryView& bytes, BytesOfBits as, const MemoryView& bits,
+               const MemoryView& num_set) {
   require(bits.bytes == (bytes.bytes + 31) / 32 * 4, "pack bits", "whole words, one for 32 rows");
+  require(num_set.bytes == 8, "pack bits", "a number of 64 bits");
+  set_bytes(runtime, stream, num_set, 0);
   if (bytes.bytes == 0) return;
   const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"pack bits", {bytes}, {bits}, {"encode", bytes.bytes, 1.125}, [=, &kernels](void* native) {
-                             kernels.pack_bits(native, reinterpret_cast<const std::uint8_t*>(bytes.data), as.set,
-                                               reinterpret_cast<std::uint32_t*>(bits.data), bytes.bytes);
-                           }});
+  runtime.enqueue(
+      stream,
+      {"pack bits", {bytes, num_set}, {bits, num_set}, {"encode", bytes.bytes, 1.125}, [=, &kernels](void* native) {
+         kernels.pack_bits(native, reinterpret_cast<const std::uint8_t*>(bytes.data), as.set,
+                           reinterpret_cast<std::uint32_t*>(bits.data), bytes.bytes,
+                           reinterpret_cast<std::uint64_t*>(num_set.data));
+       }});
 }
 
 void fill_nulls(Runtime& runtime, Stream stream, int element_bytes, const MemoryView& nulls,

@@ -68,8 +68,10 @@ void string_words(Runtime& runtime, Stream stream, const StringPiece& from, cons
 /// A byte for each bit of a bitmap in whole words of 32 bits, from bit `first` on.
 void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::uint64_t first, BytesOfBits bytes,
                  const MemoryView& to);
-/// The inverse: a bitmap in whole words of 32 bits, from a byte for each of its bits.
-void pack_bits(Runtime& runtime, Stream stream, const MemoryView& bytes, BytesOfBits as, const MemoryView& bits);
+/// The inverse: a bitmap in whole words of 32 bits, from a byte for each of its bits. `num_set`, of 64 bits: how many
+/// of them are set.
+void pack_bits(Runtime& runtime, Stream stream, const MemoryView& bytes, BytesOfBits as, const MemoryView& bits,
+               const MemoryView& num_set);
 /// Sets all bits of the elements, of 1, 2, 4 or 8 bytes, whose byte in `nulls` is not 0, so that they are equal.
 void fill_nulls(Runtime& runtime, Stream stream, int element_bytes, const MemoryView& nulls,
                 const MemoryView& elements);

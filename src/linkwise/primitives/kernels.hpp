@@ -199,9 +199,9 @@ class Kernels {
   /// to[i] = `bytes.set` where bit `first` + i is set, otherwise `bytes.clear`.
   virtual void expand_bits(void* stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,
                            std::uint8_t* to, std::uint64_t count) const = 0;
-  /// Bit i is set where bytes[i] is `set`; the unused bits of the last word are 0.
+  /// Bit i is set where bytes[i] is `set`; the unused bits of the last word are 0. Adds how many are set to *num_set.
   virtual void pack_bits(void* stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
-                         std::uint64_t count) const = 0;
+                         std::uint64_t count, std::uint64_t* num_set) const = 0;
   /// Sets all bits of elements of 1, 2, 4 or 8 bytes where nulls[i] is not 0.
   virtual void fill_nulls(void* stream, int element_bytes, const std::uint8_t* nulls, void* elements,
                           std::uint64_t count) const = 0;

@@ -81,11 +81,18 @@ std::vector<ColumnPart> with_nulls_filled(Runtime& runtime, std::span<const int>
       });
 }
 
-ColumnPart packed_bits(Runtime& runtime, int gpu, const MemoryView& bytes, BytesOfBits as) {
-  std::vector<ColumnPart> made = make_parts(
-      runtime, {&gpu, 1}, [&](std::size_t) { return bytes_of_bits(bytes.bytes); },
-      [&](std::size_t, Stream stream, const MemoryView& to) { pack_bits(runtime, stream, bytes, as, to); });
-  return std::move(made.front());
+PackedBits packed_bits(Runtime& runtime, int gpu, const MemoryView& bytes, BytesOfBits as) {
+  PackedBits packed;
+  runtime.clear_timeline();
+  run_or_abandon(runtime, [&] {
+    const Stream stream = runtime.stream(Place::gpu(gpu), "compute");
+    Buffer bits = runtime.allocate(stream.place, bytes_of_bits(bytes.bytes), "bits");
+    const Buffer num_set = runtime.allocate(stream.place, sizeof packed.num_set, "bits");
+    pack_bits(runtime, stream, bytes, as, bits.view(), num_set.view());
+    runtime.read_back({stream, num_set.view(), &packed.num_set});
+    packed.bits = {gpu, std::move(bits), runtime.share(runtime.record(stream))};
+  });
+  return packed;
 }
 
 }  // namespace linkwise

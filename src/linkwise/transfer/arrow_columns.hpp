@@ -30,8 +30,13 @@ struct BitsPart {
 /// A byte for each bit of columns that lie on the GPUs. @throws OutOfMemoryError.
 std::vector<ColumnPart> expanded_bits(Runtime& runtime, std::span<const int> gpus, std::span<const BitsPart> parts,
                                       BytesOfBits as);
-/// Arrow's bits on a GPU, of validity or bools, from a byte for each. @throws OutOfMemoryError.
-ColumnPart packed_bits(Runtime& runtime, int gpu, const MemoryView& bytes, BytesOfBits as);
+/// Arrow's bits on a GPU, of validity or bools, and how many of them are set.
+struct PackedBits {
+  ColumnPart bits;
+  std::uint64_t num_set = 0;
+};
+/// From a byte for each. @throws OutOfMemoryError.
+PackedBits packed_bits(Runtime& runtime, int gpu, const MemoryView& bytes, BytesOfBits as);
 
 /// A copy of a column on the GPUs with all bits set where `nulls` says that a row is null. @throws OutOfMemoryError.
 std::vector<ColumnPart> with_nulls_filled(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& column,

@@ -153,9 +153,9 @@ class CudaKernels final : public Kernels {
                    std::uint64_t count) const override {
     cuda::expand_bits(on(stream), bits, first, bytes, to, count);
   }
-  void pack_bits(void* stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
-                 std::uint64_t count) const override {
-    cuda::pack_bits(on(stream), bytes, set, bits, count);
+  void pack_bits(void* stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits, std::uint64_t count,
+                 std::uint64_t* num_set) const override {
+    cuda::pack_bits(on(stream), bytes, set, bits, count, num_set);
   }
   void fill_nulls(void* stream, int element_bytes, const std::uint8_t* nulls, void* elements,
                   std::uint64_t count) const override {

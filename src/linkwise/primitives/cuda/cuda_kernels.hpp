@@ -85,7 +85,7 @@ void string_words(cudaStream_t stream, const RawStrings& from, const std::uint8_
 void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,
                  std::uint8_t* to, std::uint64_t count);
 void pack_bits(cudaStream_t stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
-               std::uint64_t count);
+               std::uint64_t count, std::uint64_t* num_set);
 void fill_nulls(cudaStream_t stream, int element_bytes, const std::uint8_t* nulls, void* elements, std::uint64_t count);
 
 void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,

@@ -127,13 +127,17 @@ __global__ void expand_bits_kernel(const std::uint32_t* bits, std::uint64_t firs
 }
 
 // Each warp makes one word at a time.
-__global__ void pack_bits_kernel(const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
-                                 std::uint64_t count) {
+__global__ void pack_bits_kernel(const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits, std::uint64_t count,
+                                 std::uint64_t* num_set) {
   const std::uint64_t whole_warps = (count + 31) / 32 * 32;
+  std::uint64_t set_here = 0;
   for (std::uint64_t i = global_thread(); i < whole_warps; i += grid_threads()) {
     const std::uint32_t word = __ballot_sync(~0U, i < count && bytes[i] == set);
+    set_here += static_cast<std::uint64_t>(__popc(word));
     if (threadIdx.x % 32 == 0) bits[i / 32] = word;
   }
+  if (threadIdx.x % 32 == 0 && set_here > 0)
+    atomicAdd(reinterpret_cast<unsigned long long*>(num_set), static_cast<unsigned long long>(set_here));
 }
 
 template <typename Element>
@@ -274,8 +278,8 @@ void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t f
 }
 
 void pack_bits(cudaStream_t stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
-               std::uint64_t count) {
-  pack_bits_kernel<<<grid_for(count), block_threads, 0, stream>>>(bytes, set, bits, count);
+               std::uint64_t count, std::uint64_t* num_set) {
+  pack_bits_kernel<<<grid_for(count), block_threads, 0, stream>>>(bytes, set, bits, count, num_set);
   check_launch("pack bits");
 }
 

@@ -125,10 +125,13 @@ class VirtualGathers : public Kernels {
     for (std::uint64_t i = 0; i < count; ++i) to[i] = is_set(bits, first + i) ? bytes.set : bytes.clear;
   }
 
-  void pack_bits(void*, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
-                 std::uint64_t count) const override {
+  void pack_bits(void*, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits, std::uint64_t count,
+                 std::uint64_t* num_set) const override {
     std::fill_n(bits, (count + 31) / 32, 0);
-    for (std::uint64_t i = 0; i < count; ++i) bits[i / 32] |= std::uint32_t{bytes[i] == set} << (i % 32);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      bits[i / 32] |= std::uint32_t{bytes[i] == set} << (i % 32);
+      *num_set += bytes[i] == set ? 1 : 0;
+    }
   }
 
   void fill_nulls(void*, int element_bytes, const std::uint8_t* nulls, void* elements,
