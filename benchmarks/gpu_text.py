@@ -58,7 +58,7 @@ def joined_by_cudf(left: pylibcudf.Table, right: pylibcudf.Table) -> pylibcudf.T
     rows = pylibcudf.join.inner_join(*keys, pylibcudf.types.NullEquality.EQUAL)
     inside = pylibcudf.copying.OutOfBoundsPolicy.DONT_CHECK
     sides = [pylibcudf.copying.gather(side, of, inside) for side, of in zip((left, right), rows, strict=True)]
-    return pylibcudf.Table(sides[0].columns() + sides[1].columns()[1:])
+    return pylibcudf.Table(sides[0].columns() + sides[1].columns())
 
 
 def check(ours: Any, theirs: pylibcudf.Table, what: str, *, in_order: bool) -> None:

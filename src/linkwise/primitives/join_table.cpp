@@ -19,6 +19,7 @@ struct TableRates {
   double near, cached, far, cached_entry, far_entry;
 };
 constexpr TableRates by_hash{3.2, 10, 27, 20, 80}, by_key{0.5, 8, 24, 10, 40};
+constexpr double not_hidden = 0.45;  // of the shorter of lookups and reading and writing columns, in the time of both
 constexpr double kept_share = 0.75;  // of the GPU's cache, which the table shares with what streams through
 
 RawJoinTable raw(const JoinTable& table) {
@@ -30,7 +31,8 @@ RawJoinTable raw(const JoinTable& table) {
 }
 
 RawTableProbe raw(const TableProbe& probe) {
-  return {raw(probe.table), raw(probe.probe), probe.emission, pointer<std::uint8_t>(probe.met), probe.adds_values};
+  return {raw(probe.table),  raw(probe.probe), probe.emission, pointer<std::uint8_t>(probe.met),
+          probe.adds_values, probe.may_repeat};
 }
 
 void check(const JoinTable& table, const char* operation) {
@@ -89,7 +91,12 @@ double seconds_of_bytes(const Runtime& runtime, double bytes) {
 
 }  // namespace
 
-std::uint64_t JoinTable::slots_for(std::uint64_t rows) { return std::bit_ceil(std::max<std::uint64_t>(2 * rows, 2)); }
+std::uint64_t JoinTable::slots_for(KeyWidth width, std::uint64_t rows) {
+  constexpr std::uint64_t in_many = 16;  // a row then seldom meets another
+  const auto near_slots = static_cast<std::uint64_t>(near_bytes) / table_bytes(TableKind::hashed, width, 1);
+  const std::uint64_t least = std::max<std::uint64_t>(2 * rows, 2);
+  return std::bit_ceil(std::max(least, std::min(in_many * rows, near_slots)));
+}
 
 std::uint64_t JoinTable::places_in(CodeRange range) {
   if (range.greatest < range.least) return 1;  // of no keys
@@ -98,7 +105,7 @@ std::uint64_t JoinTable::places_in(CodeRange range) {
 }
 
 JoinTable JoinTable::hashed(const HashSide& build) {
-  return {TableKind::hashed, build, slots_for(build.rows()), 0, {}, {}};
+  return {TableKind::hashed, build, slots_for(build.width(), build.rows()), 0, {}, {}};
 }
 
 JoinTable JoinTable::by_key(const HashSide& build, TableKind kind, CodeRange range) {
@@ -121,7 +128,9 @@ double seconds_of_lookups(const Runtime& runtime, TableKind kind, std::uint64_t 
       std::log2(std::max(bytes, near_bytes) / near_bytes) / std::log2(cache_for_table(runtime) / near_bytes);
   const double in_cache = std::lerp(rates.near, rates.cached, std::min(filled, 1.0));
   const double lookup = std::lerp(rates.far, in_cache, cached_share(runtime, bytes));
-  return seconds_of_accesses(runtime, rows, lookup) + seconds_of_bytes(runtime, static_cast<double>(rows) * row_bytes);
+  const double looking = seconds_of_accesses(runtime, rows, lookup),
+               moving = seconds_of_bytes(runtime, static_cast<double>(rows) * row_bytes);
+  return std::max(looking, moving) + not_hidden * std::min(looking, moving);
 }
 
 void fill_join_table(Runtime& runtime, Stream stream, const JoinTable& table) {

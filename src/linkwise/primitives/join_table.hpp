@@ -21,8 +21,8 @@ struct JoinTable {
   static JoinTable hashed(const HashSide& build);
   /// A direct table or a bitmap for integer keys in this range.
   static JoinTable by_key(const HashSide& build, TableKind kind, CodeRange range);
-  /// Slots of a hashed table, which is at most half full.
-  static std::uint64_t slots_for(std::uint64_t rows);
+  /// Slots of a hashed table, which is at most half full; less so if an SM's cache holds it, where more cost nothing.
+  static std::uint64_t slots_for(KeyWidth width, std::uint64_t rows);
   /// Rows that a hashed table takes: its first slots are bits of the hash, of which short keys have few.
   static std::uint64_t most_hashed_rows(KeyWidth width) {
     return width == KeyWidth::k32 ? std::uint64_t{1} << 31 : most_rows;
@@ -50,6 +50,7 @@ struct TableProbe {
   Emission emission = Emission::pairs;
   MemoryView met;  ///< a byte for each build row, set to whether it matched; empty: not wanted
   bool adds_values = false;
+  bool may_repeat = true;  ///< keys of the build side; not if a table's state was read that says so
 };
 /// Sets *totals, unless the table is unusable.
 void count_table_matches(Runtime& runtime, Stream stream, const TableProbe& probe, const MemoryView& totals);

@@ -127,6 +127,7 @@ struct RawTableProbe {
   Emission emission = Emission::pairs;
   std::uint8_t* met = nullptr;  ///< a byte for each build row: whether it matched; null: not wanted
   bool adds_values = false;
+  bool may_repeat = true;  ///< keys of the build side, as far as the host knows
 
   [[nodiscard]] LINKWISE_BOTH bool is_usable() const {
     return table.state->is_usable(table.kind, table.build.count, asks_whether(emission));

@@ -121,7 +121,7 @@ class UnpartitionedJoin : ProbedSides {
     const auto seconds = [&](TableKind kind, std::uint64_t places) {
       return seconds_of_unpartitioned(runtime_, join, kind, places);
     };
-    const double hashed = seconds(TableKind::hashed, JoinTable::slots_for(build_.rows));
+    const double hashed = seconds(TableKind::hashed, JoinTable::slots_for(build_.type.key, build_.rows));
     const double other = std::min(partitioned, hashed);
     if (has_integers && seconds(kind_by_key(), build_.rows) + worth_asking < other) {
       const Choice choice = by_key();
@@ -138,7 +138,8 @@ class UnpartitionedJoin : ProbedSides {
   bool gains_by_skew(JoinToPrice join, double partitioned) {
     const auto hashed = [&](double hot_share) {
       join.hot_share = hot_share;
-      return seconds_of_unpartitioned(runtime_, join, TableKind::hashed, JoinTable::slots_for(build_.rows));
+      return seconds_of_unpartitioned(runtime_, join, TableKind::hashed,
+                                      JoinTable::slots_for(build_.type.key, build_.rows));
     };
     if (hashed(1) + std::max(worth_sampling, least_gain * partitioned) > partitioned) return false;
     return hashed(SkewSamples(runtime_, streams_, build_, probe_).skew().hot_share) < partitioned;
@@ -220,6 +221,7 @@ class UnpartitionedJoin : ProbedSides {
     if (reads.empty()) return expected;
     if (!were_of_use(std::move(reads))) return {};
     for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      gpus_[g].probe.may_repeat = gpus_[g].found.state.repeated > 0;
       const MatchTotals& found = gpus_[g].found.totals;
       const std::uint64_t made = rows_of_task(emissions_.probe, looked_at, found.matches, found.matched_rows);
       const double each = static_cast<double>(made) / static_cast<double>(looked_at);

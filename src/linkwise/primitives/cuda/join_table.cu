@@ -187,27 +187,24 @@ __global__ void __launch_bounds__(block_threads, counting_blocks)
   add_totals(mine, totals);
 }
 
-/// Takes places in the result for all rows that a block writes. Returns where the warp's begin.
-__device__ __forceinline__ std::uint64_t take_places(unsigned of_thread, std::uint64_t* taken) {
-  __shared__ unsigned of_warp[block_threads / lanes];
+/// Takes places in the result for all rows that a block writes, given how many its warp does. Returns where the warp's
+/// begin.
+__device__ __forceinline__ std::uint64_t take_places(unsigned of_my_warp, std::uint64_t* taken) {
+  constexpr unsigned warps = block_threads / lanes;
+  __shared__ unsigned of_warp[warps];
   __shared__ std::uint64_t first;
-  for (unsigned offset = lanes / 2; offset > 0; offset /= 2)
-    of_thread += __shfl_down_sync(all_lanes, of_thread, offset);
   const unsigned warp = threadIdx.x / lanes;
+  if (threadIdx.x % lanes == 0) of_warp[warp] = of_my_warp;
   __syncthreads();
-  if (threadIdx.x % lanes == 0) of_warp[warp] = of_thread;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    unsigned all = 0;
-    for (unsigned& count : of_warp) {
-      const unsigned before = all;
-      all += count;
-      count = before;
-    }
-    first = all == 0 ? 0 : atomicAdd(counter(taken), static_cast<unsigned long long>(all));
+  unsigned before = 0, all = 0;
+#pragma unroll
+  for (unsigned w = 0; w < warps; ++w) {
+    before += w < warp ? of_warp[w] : 0;
+    all += of_warp[w];
   }
+  if (threadIdx.x == 0) first = all == 0 ? 0 : atomicAdd(counter(taken), static_cast<unsigned long long>(all));
   __syncthreads();
-  return first + of_warp[warp];
+  return first + before;
 }
 
 /// Writes a value that is not read again, so that the table keeps the caches.
@@ -236,6 +233,7 @@ __global__ void __launch_bounds__(block_threads)
     emitted[j] = is_row ? static_cast<unsigned>(rows_emitted(probe.emission, matches)) : 0;
     of_thread += emitted[j];
   }
+  for (unsigned offset = lanes / 2; offset > 0; offset /= 2) of_thread += __shfl_xor_sync(all_lanes, of_thread, offset);
   std::uint64_t at = take_places(of_thread, rows.taken);
   const unsigned before = (1U << threadIdx.x % lanes) - 1;
 #pragma unroll
@@ -257,10 +255,59 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+/// Writes a row number that is not read again.
+template <typename Number>
+__device__ __forceinline__ void put_number(void* to, std::uint64_t place, std::uint64_t number) {
+  if (to != nullptr) __stcs(static_cast<Number*>(to) + place, static_cast<Number>(number));
+}
+
+// Where a probe row makes one row of the result at most, and these are numbers: few instructions, which otherwise bound
+// the join rather than the memory.
+template <typename Key, TableKind kind, typename Number>
+__global__ void __launch_bounds__(block_threads)
+    write_singles_kernel(const RawTableProbe probe, const RawTableRows rows) {
+  if (!probe.is_usable()) return;
+  const RawJoinTable table = of_kind<kind>(probe.table);
+  const ProbedRows<Key, kind> probed(probe, table, blockIdx.x);
+  const bool with_match = probe.emission != Emission::one_if_unmatched,
+             without_match = probe.emission == Emission::pairs_or_one || !with_match,
+             writes_pairs = !asks_whether(probe.emission);
+  unsigned votes[probes_at_once], of_warp = 0;
+#pragma unroll
+  for (int j = 0; j < probes_at_once; ++j) {
+    const bool is_row = probed.row(j) < probe.probe.count, matches = is_row && probed.cursor[j].has_row();
+    if (probe.met != nullptr && matches) probe.met[probed.cursor[j].row] = 1;
+    votes[j] = __ballot_sync(all_lanes, is_row && (matches ? with_match : without_match));
+    of_warp += __popc(votes[j]);
+  }
+  const unsigned lane = threadIdx.x % lanes;
+  std::uint64_t at = take_places(of_warp, rows.taken);
+#pragma unroll
+  for (int j = 0; j < probes_at_once; ++j) {
+    const std::uint64_t place = at + __popc(votes[j] & ((1U << lane) - 1));
+    at += __popc(votes[j]);
+    if ((votes[j] >> lane & 1) == 0 || place >= rows.capacity) continue;
+    const std::uint32_t found = probed.cursor[j].row;
+    put_number<Number>(rows.probe.to, place, probe.probe.first_row + probed.row(j));
+    const bool is_pair = writes_pairs && found != RawJoinTable::nobody;
+    put_number<Number>(rows.build.to, place, is_pair ? table.build.first_row + found : ~std::uint64_t{0});
+  }
+}
+
+// Whether that kernel applies.
+bool makes_singles(const RawTableProbe& probe, const RawTableRows& rows) {
+  const bool are_numbers = probe.probe.values == nullptr && probe.table.build.values == nullptr;
+  const bool are_alike = rows.build.to == nullptr || rows.build.bytes == rows.probe.bytes;
+  const bool first_is_enough = asks_whether(probe.emission) && probe.met == nullptr;
+  return are_numbers && are_alike && (probe.table.kind != TableKind::hashed || !probe.may_repeat || first_is_enough);
+}
+
 template <typename Key, TableKind kind>
 void add_kernels(KernelList& list) {
   list.insert(list.end(), {address(fill_table_kernel<Key, kind>), address(check_table_kernel<Key, kind>),
-                           address(count_table_kernel<Key, kind>), address(write_table_kernel<Key, kind>)});
+                           address(count_table_kernel<Key, kind>), address(write_table_kernel<Key, kind>),
+                           address(write_singles_kernel<Key, kind, std::uint32_t>),
+                           address(write_singles_kernel<Key, kind, std::uint64_t>)});
 }
 
 template <TableKind kind>
@@ -347,8 +394,12 @@ void write_table_matches(cudaStream_t stream, const RawTableProbe& probe, const 
   clear_met(stream, probe);
   if (probe.probe.count == 0) return;
   with_table(probe.table, [&](auto key, auto kind) {
-    write_table_kernel<typename decltype(key)::type, decltype(kind)::value>
-        <<<tiles_of(probe), block_threads, 0, stream>>>(probe, rows);
+    const auto write = [&](auto* kernel) { kernel<<<tiles_of(probe), block_threads, 0, stream>>>(probe, rows); };
+    using Key = typename decltype(key)::type;
+    constexpr TableKind of_table = decltype(kind)::value;
+    if (!makes_singles(probe, rows)) write(write_table_kernel<Key, of_table>);
+    else if (rows.probe.bytes == 4) write(write_singles_kernel<Key, of_table, std::uint32_t>);
+    else write(write_singles_kernel<Key, of_table, std::uint64_t>);
   });
   check_launch("write matches from the table");
 }
