@@ -119,7 +119,8 @@ def measure(case: Case, repetitions: int) -> list[dict[str, Any]]:
         ways: dict[str, Callable[[], Any]] = {}
         found = {}
         for way in WAYS:
-            if (way == "direct" and not case.dense) or (way == "sort_merge" and case.probe > _LONG_TO_SORT):
+            is_beside_it = (way == "direct" and not case.dense) or (way == "sort_merge" and case.probe > _LONG_TO_SORT)
+            if is_beside_it and way != watched.way:
                 continue
             found[way] = join(way)
             ways[way] = lambda way=way: join(way)

@@ -181,6 +181,33 @@ def test_pack_bits(device: OnDevice, count: int) -> None:
         assert (bits[:count] == (some == of_set)).all() and not bits[count:].any()
 
 
+@pytest.mark.parametrize("width", [4, 8])
+def test_hashes_of_rows(device: OnDevice, width: int) -> None:
+    """Equal rows have equal hashes, others other ones; and pairs of rows that differ are counted."""
+    random = np.random.default_rng(width)
+    columns = [random.integers(0, 40, 3001).astype(f"u{width}") for _ in range(2)]
+    hashes = device.put(np.zeros(3001, np.uint64))
+    for column in columns:
+        _core.mix_into_hashes(device.runtime, device.stream, width, device.put(column), hashes)
+    found = device.get(hashes, np.uint64)
+    rows = set(zip(*columns, strict=True))
+    assert len(set(found)) == len(rows) == len(set(zip(found, *columns, strict=True)))
+    for index in (np.uint32, np.uint64):
+        pairs = [random.integers(0, 3001, 500).astype(index) for _ in range(2)]
+        pairs[0][:9] = pairs[1][5:20] = np.iinfo(index).max
+        numbers = [np.where(side == np.iinfo(index).max, 0, side).astype(np.int64) for side in pairs]
+        is_pair = (pairs[0] != np.iinfo(index).max) & (pairs[1] != np.iinfo(index).max)
+        unequal = device.put(np.zeros(1, np.uint64))
+        for column in columns:
+            pieces = [[device.put(part) for part in np.split(column, at)] for at in ([1000], [7, 2000])]
+            _core.count_unequal(
+                device.runtime, device.stream, width, index().itemsize, pieces[0], device.put(pairs[0]), pieces[1],
+                device.put(pairs[1]), unequal,
+            )  # fmt: skip
+        expected = sum((is_pair & (column[numbers[0]] != column[numbers[1]])).sum() for column in columns)
+        assert device.get(unequal, np.uint64).tolist() == [expected]
+
+
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_fill_nulls(device: OnDevice, width: int) -> None:
     random = np.random.default_rng(width)

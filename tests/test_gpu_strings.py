@@ -14,6 +14,7 @@ from hypothesis import given, settings
 import linkwise
 from linkwise import GpuColumn, GpuTable, UsageError
 from linkwise.interop.gpu_column import GpuColumnDict
+from linkwise.joining.device.device_columns import JoinableColumns
 
 MACHINE = "h200x8"
 TEXTS = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
@@ -99,6 +100,22 @@ def test_join_by_text(how: Any, is_on_gpus: bool) -> None:
         tables = GpuTable(left, machine=MACHINE, gpus=[0, 1]), GpuTable(right, machine=MACHINE, gpus=[0, 1])
         found = tables[0].join(tables[1], on="name", how=how).to_arrow()
     assert rows_of(found.select(expected.column_names)) == rows_of(expected)
+
+
+def test_two_keys_of_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows whose hashes are equal and whose keys are not are found out, and joined by ranks."""
+    left, right = some_table(100, 4), some_table(50, 5).select(["name", "row"]).rename_columns(["name", "other"])
+    expected = left.join(right, "name", join_type="full outer")
+    sides = shares(left, [60, 100]), shares(right, [50, 50])
+    asked = []
+
+    def hashes(self: JoinableColumns, columns: list[Any]) -> Any:
+        asked.append(len(columns))
+        return self.without_nulls(sum(map(len, columns[0])))
+
+    monkeypatch.setattr(JoinableColumns, "row_hashes", hashes)
+    found = as_table(linkwise.join(*sides, on="name", how="full", machine=MACHINE))
+    assert asked == [3, 3] and rows_of(found.select(expected.column_names)) == rows_of(expected)
 
 
 def test_text_of_two_joins() -> None:

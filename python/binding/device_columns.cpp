@@ -15,6 +15,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/transfer/dense_ranks.hpp"
 #include "linkwise/transfer/device_columns.hpp"
+#include "linkwise/transfer/row_hashes.hpp"
 #include "rows.hpp"
 
 namespace nb = nanobind;
@@ -195,6 +196,51 @@ std::vector<DeviceArray> starts_of(const nb::object& runtime, const std::vector<
                    nb::dtype<std::int64_t>());
 }
 
+DeviceColumn column_of(const std::vector<DeviceArray>& column, const std::vector<int>& gpus, const Runtime& runtime) {
+  const std::vector<MemoryView> parts = views_of(column, gpus, runtime);
+  return {column.front().type.bits / 8, parts};
+}
+
+std::vector<DeviceColumn> columns_of(const std::vector<std::vector<DeviceArray>>& columns, const std::vector<int>& gpus,
+                                     const Runtime& runtime) {
+  std::vector<DeviceColumn> found;
+  for (const std::vector<DeviceArray>& column : columns) {
+    found.push_back(column_of(column, gpus, runtime));
+    if (found.back().element_bytes != 4 && found.back().element_bytes != 8)
+      throw UsageError("rows are hashed and compared by elements of 4 or 8 bytes");
+  }
+  if (found.empty()) throw UsageError("rows have at least one column");
+  return found;
+}
+
+std::vector<DeviceArray> hashes_of(const nb::object& runtime_object, const std::vector<int>& gpus,
+                                   const std::vector<std::vector<DeviceArray>>& columns) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const std::vector<DeviceColumn> there = columns_of(columns, gpus, runtime);
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = row_hashes(runtime, gpus, there);
+  }
+  return arrays_of(runtime_object, std::move(parts), nb::dtype<std::uint64_t>());
+}
+
+std::uint64_t unequal(Runtime& runtime, const std::vector<int>& gpus, const std::vector<std::vector<DeviceArray>>& left,
+                      const std::vector<DeviceArray>& left_rows, const std::vector<std::vector<DeviceArray>>& right,
+                      const std::vector<DeviceArray>& right_rows) {
+  const std::vector<DeviceColumn> of_left = columns_of(left, gpus, runtime),
+                                  of_right = columns_of(right, gpus, runtime);
+  const std::vector<MemoryView> lefts = views_of(left_rows, gpus, runtime),
+                                rights = views_of(right_rows, gpus, runtime);
+  bool are_alike = left.size() == right.size() && left_rows.front().type == right_rows.front().type;
+  for (std::size_t c = 0; are_alike && c < left.size(); ++c)
+    are_alike = of_left[c].element_bytes == of_right[c].element_bytes;
+  for (std::size_t g = 0; are_alike && g < gpus.size(); ++g) are_alike = lefts[g].bytes == rights[g].bytes;
+  if (!are_alike) throw UsageError("the columns and row numbers of both sides are alike");
+  const nb::gil_scoped_release release;
+  return unequal_pairs(runtime, gpus, of_left, of_right, left_rows.front().type.bits / 8, lefts, rights);
+}
+
 IntegerColumn integer_column(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
                              const Runtime& runtime) {
   const nb::dlpack::dtype type = column.empty() ? nb::dlpack::dtype{} : column.front().type;
@@ -338,6 +384,11 @@ void bind_device_columns(nb::module_& m) {
   m.def("starts_of_runs", &starts_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
         "For rows in order by some columns, the positions of those that differ from the one before, the first one "
         "included, and the number of rows, of 8 bytes.");
+  m.def("row_hashes", &hashes_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
+        "A hash of 64 bits of each row of columns with elements of 4 or 8 bytes.");
+  m.def("unequal_pairs", &unequal, nb::arg("runtime"), nb::arg("gpus"), nb::arg("left"), nb::arg("left_rows"),
+        nb::arg("right"), nb::arg("right_rows"),
+        "In how many pairs of rows the columns differ; a row number with all bits set stands for no row.");
   m.def("take_rows_from_host", &take_from_host, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
         nb::arg("numbers"),
         "Like take_rows, for a column in pinned host memory, which the GPUs read directly; None if not pinned.");

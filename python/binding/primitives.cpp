@@ -7,6 +7,7 @@
 #include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/host/multiway_merge.hpp"
 #include "linkwise/primitives/primitives.hpp"
+#include "linkwise/primitives/row_hashes.hpp"
 
 namespace nb = nanobind;
 
@@ -212,6 +213,21 @@ void bind_gathers(nb::module_& m) {
       [](Runtime& r, Stream s, const MemoryView& bytes, std::uint8_t set, const MemoryView& bits,
          const MemoryView& num_set) { pack_bits(r, s, bytes, {.set = set}, bits, num_set); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("bytes"), nb::arg("set"), nb::arg("bits"), nb::arg("num_set"));
+  m.def(
+      "mix_into_hashes",
+      [](Runtime& r, Stream s, int width, const MemoryView& elements, const MemoryView& hashes) {
+        mix_into_hashes(r, s, to_key_width(width), elements, hashes);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("width"), nb::arg("elements"), nb::arg("hashes"));
+  m.def(
+      "count_unequal",
+      [](Runtime& r, Stream s, int width, int index_bytes, const std::vector<MemoryView>& left,
+         const MemoryView& left_rows, const std::vector<MemoryView>& right, const MemoryView& right_rows,
+         const MemoryView& unequal) {
+        count_unequal(r, s, to_key_width(width), index_bytes, left, left_rows, right, right_rows, unequal);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("width"), nb::arg("index_bytes"), nb::arg("left"),
+      nb::arg("left_rows"), nb::arg("right"), nb::arg("right_rows"), nb::arg("unequal"));
   m.def("fill_nulls", &fill_nulls, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("nulls"),
         nb::arg("elements"));
 }

@@ -65,6 +65,11 @@ LINKWISE_BOTH constexpr std::uint32_t hash_of(std::uint32_t key) {
 }
 LINKWISE_BOTH constexpr std::uint64_t hash_of(std::uint64_t key) { return mix64(key); }
 
+/// The hash of a row's columns up to one, given that of those before it, which is 0 at first.
+LINKWISE_BOTH constexpr std::uint64_t row_hash_with(std::uint64_t hash, std::uint64_t element) {
+  return mix64(hash ^ element);
+}
+
 /// The position of sample i of n among `count` keys: one at random in each of n strata. The longer strata are spread
 /// evenly among the others; otherwise clusters of similar neighbouring keys would be over- or under-sampled.
 LINKWISE_BOTH constexpr std::uint64_t sample_position(std::uint64_t i, std::uint64_t n, std::uint64_t count,

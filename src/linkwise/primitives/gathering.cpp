@@ -1,8 +1,10 @@
 #include "linkwise/primitives/gathering.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "linkwise/primitives/require.hpp"
+#include "linkwise/primitives/views.hpp"
 
 namespace linkwise {
 namespace {
@@ -11,15 +13,6 @@ std::uint64_t rows_of(const MemoryView& indices, int index_bytes, const char* op
   require(index_bytes == 4 || index_bytes == 8, operation, "indices have 4 or 8 bytes");
   require(indices.bytes % static_cast<std::uint64_t>(index_bytes) == 0, operation, "whole indices");
   return indices.bytes / static_cast<std::uint64_t>(index_bytes);
-}
-
-// Leaves out empty pieces.
-void add_piece(RawPieces& raw, const void* data, std::uint64_t elements, const char* operation) {
-  if (elements == 0) return;
-  require(raw.count < max_gather_pieces, operation, "too many pieces");
-  raw.data[raw.count] = data;
-  raw.begin[raw.count + 1] = raw.begin[raw.count] + elements;
-  ++raw.count;
 }
 
 RawStrings raw_strings(std::span<const StringPiece> pieces, const char* operation) {
@@ -95,13 +88,9 @@ void gather(Runtime& runtime, Stream stream, int element_bytes, int index_bytes,
                       width = static_cast<std::uint64_t>(element_bytes);
   require(to.bytes == count * width, "gather", "the output has another size");
   if (count == 0) return;
-  RawPieces from;
+  const RawPieces from = raw_pieces(pieces, width, "gather");
   std::vector<MemoryView> reads{indices};
-  for (const MemoryView& piece : pieces) {
-    require(piece.bytes % width == 0, "gather", "a piece does not hold whole elements");
-    add_piece(from, piece.data, piece.bytes / width, "gather");
-    if (piece.bytes > 0) reads.push_back(piece);
-  }
+  std::ranges::copy_if(pieces, std::back_inserter(reads), [](const MemoryView& piece) { return piece.bytes > 0; });
   const Kernels& kernels = runtime.kernels();
   runtime.enqueue(stream, {"gather",
                            std::move(reads),
@@ -161,13 +150,9 @@ void gather_packed(Runtime& runtime, Stream stream, int index_bytes, std::span<c
   const std::uint64_t count = rows_of(indices, index_bytes, "gather rows");
   const RawFields fields = raw_fields(to, count, "gather rows");
   if (count == 0) return;
-  RawPieces from;
+  const RawPieces from = raw_pieces(pieces, static_cast<std::uint64_t>(record_bytes), "gather rows");
   std::vector<MemoryView> reads{indices};
-  for (const MemoryView& piece : pieces) {
-    require(piece.bytes % static_cast<std::uint64_t>(record_bytes) == 0, "gather rows", "whole records");
-    add_piece(from, piece.data, piece.bytes / static_cast<std::uint64_t>(record_bytes), "gather rows");
-    if (piece.bytes > 0) reads.push_back(piece);
-  }
+  std::ranges::copy_if(pieces, std::back_inserter(reads), [](const MemoryView& piece) { return piece.bytes > 0; });
   const Kernels& kernels = runtime.kernels();
   runtime.enqueue(stream, {"gather rows",
                            std::move(reads),

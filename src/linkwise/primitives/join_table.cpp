@@ -18,7 +18,8 @@ constexpr double near_bytes = 128 << 10;
 struct TableRates {
   double near, cached, far, cached_entry, far_entry;
 };
-constexpr TableRates by_hash{3.2, 10, 27, 20, 80}, by_key{0.5, 8, 24, 10, 40};
+constexpr TableRates by_hash{3.2, 10, 32, 20, 80}, by_key{0.5, 8, 24, 10, 40};
+constexpr double far_bytes = 512 << 20, farther = 6.5;  // picoseconds more for each doubling of a larger table
 constexpr double not_hidden = 0.45;  // of the shorter of lookups and reading and writing columns, in the time of both
 constexpr double kept_share = 0.75;  // of the GPU's cache, which the table shares with what streams through
 
@@ -127,7 +128,8 @@ double seconds_of_lookups(const Runtime& runtime, TableKind kind, std::uint64_t 
   const double filled =
       std::log2(std::max(bytes, near_bytes) / near_bytes) / std::log2(cache_for_table(runtime) / near_bytes);
   const double in_cache = std::lerp(rates.near, rates.cached, std::min(filled, 1.0));
-  const double lookup = std::lerp(rates.far, in_cache, cached_share(runtime, bytes));
+  const double far = rates.far + farther * std::log2(std::max(bytes, far_bytes) / far_bytes);
+  const double lookup = std::lerp(far, in_cache, cached_share(runtime, bytes));
   const double looking = seconds_of_accesses(runtime, rows, lookup),
                moving = seconds_of_bytes(runtime, static_cast<double>(rows) * row_bytes);
   return std::max(looking, moving) + not_hidden * std::min(looking, moving);

@@ -202,6 +202,14 @@ class Kernels {
   /// Bit i is set where bytes[i] is `set`; the unused bits of the last word are 0. Adds how many are set to *num_set.
   virtual void pack_bits(void* stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
                          std::uint64_t count, std::uint64_t* num_set) const = 0;
+  /// hashes[i] = row_hash_with(hashes[i], elements[i]).
+  virtual void mix_into_hashes(void* stream, KeyWidth width, const void* elements, std::uint64_t* hashes,
+                               std::uint64_t count) const = 0;
+  /// Adds to *unequal how many of the pairs of rows differ in their elements. A pair with a row number that stands for
+  /// no row does not.
+  virtual void count_unequal(void* stream, KeyWidth width, int index_bytes, const RawPieces& left,
+                             const void* left_rows, const RawPieces& right, const void* right_rows, std::uint64_t count,
+                             std::uint64_t* unequal) const = 0;
   /// Sets all bits of elements of 1, 2, 4 or 8 bytes where nulls[i] is not 0.
   virtual void fill_nulls(void* stream, int element_bytes, const std::uint8_t* nulls, void* elements,
                           std::uint64_t count) const = 0;

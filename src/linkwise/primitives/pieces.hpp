@@ -90,6 +90,14 @@ LINKWISE_BOTH const Element& element_of(const RawPieces& pieces, std::uint64_t e
   return static_cast<const Element*>(pieces.data[p])[element - pieces.begin[p]];
 }
 
+/// Whether two rows' elements differ; not if one of the numbers stands for no row.
+template <typename Element, typename Index>
+LINKWISE_BOTH bool differs(const RawPieces& left, Index left_row, const RawPieces& right, Index right_row) {
+  constexpr auto no_row = static_cast<Index>(~Index{0});
+  if (left_row == no_row || right_row == no_row) return false;
+  return element_of<Element>(left, left_row) != element_of<Element>(right, right_row);
+}
+
 /// Where a string lies.
 struct RawString {
   const std::uint8_t* data = nullptr;

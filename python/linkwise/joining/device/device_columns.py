@@ -71,6 +71,16 @@ class JoinableColumns(GpuColumns):
         after_left = self.coalesced(self.no_rows(lengths[1]), self.numbers(lengths[1]), sum(lengths[0]))
         return self.take(by_row, self.numbers(lengths[0])), self.take(by_row, after_left)
 
+    def row_hashes(self, columns: Sequence[Parts]) -> Parts:
+        """A hash of 64 bits of each row of these columns, which have elements of 4 or 8 bytes."""
+        with self.session() as (runtime, gpus):
+            return _core.row_hashes(runtime, gpus, columns)
+
+    def are_equal(self, left: Sequence[Parts], left_rows: Parts, right: Sequence[Parts], right_rows: Parts) -> bool:
+        """Whether in all pairs of rows the columns of both sides are equal; a pair without one side is."""
+        with self.session() as (runtime, gpus):
+            return _core.unequal_pairs(runtime, gpus, left, left_rows, right, right_rows) == 0
+
     def by_left_rows(self, left: Parts, right: Parts | None) -> tuple[Parts, Parts | None]:
         """A join's rows in the order of the left side, and of a row's partners that of the right; no row comes last."""
         with self.session() as (runtime, gpus):

@@ -23,7 +23,7 @@ from linkwise.joining.device.brought_columns import (
 )
 from linkwise.joining.device.device_columns import JoinableColumns
 from linkwise.joining.device.late_materialization import WORTH_BRINGING, Beside, Overlay, Relation, RowNumbers, Taken
-from linkwise.joining.device.matched_rows import KEEPS_LEFT, KEEPS_RIGHT, SideKeys, matched_rows
+from linkwise.joining.device.matched_rows import KEEPS_LEFT, KEEPS_RIGHT, SideKeys, matched_by_hash, matched_rows
 from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
@@ -226,9 +226,10 @@ class GpuTable:
     ) -> Self:
         """Join with another table on the same GPUs by equal keys, as ``linkwise.join`` does; null keys match nothing.
 
-        Several keys that are integers of 4 or 8 bytes and fit into 64 bits together are packed into one; others, and
-        text, are sorted first, both sides together, and joined by the ranks of their rows. A pair of keys that is one
-        column of a right or full join has one type.
+        Several keys that are integers of 4 or 8 bytes and fit into 64 bits together are packed into one. Others, and
+        text, are joined by hashes of 64 bits, and the pairs that are found are compared. For semi and anti joins, and
+        for the order of the keys, both sides are sorted together instead, and joined by the ranks of their rows. A pair
+        of keys that is one column of a right or full join has one type.
         """
         check_how(how)
         check_order(order)
@@ -239,7 +240,7 @@ class GpuTable:
         names = self._names if how in ("semi", "anti") else self._names_with(other, keys.merged.values(), suffix)
         self._check_keys(other, keys.pairs, how)
         left, right, sides = self._compared(other, keys.pairs)
-        matched = matched_rows(self._gpus, sides, left._one_key(right, keys.pairs, sides), how, order)
+        matched = left._matched(right, keys.pairs, sides, how, order)
         either = {left._names[one]: right._names[two] for one, two in keys.pairs} if how in KEEPS_RIGHT else {}
         joined = left._made(left._rows_of(right, matched, how, either if keys.are_one else {}), names, right)
         if order != "key" or not any(side.has_nulls for side in sides):
@@ -393,10 +394,23 @@ class GpuTable:
         if how in KEEPS_RIGHT and len(self) + len(other) > MOST_ROWS:
             raise UsageError("the tables of right and full joins on the GPUs have fewer than 2**32 rows together")
 
-    def _one_key(
+    def _matched(
+        self, other: Self, pairs: list[tuple[str, str]], sides: tuple[SideKeys, SideKeys], how: How, order: Order
+    ) -> tuple[Parts, Parts | None]:
+        """The row numbers of a join in both sides."""
+        keys = self._short_keys(other, pairs, sides)
+        if keys is not None:
+            return matched_rows(self._gpus, sides, keys, how, order)
+        left, right = ([self._gpus.joined_codes(column) for key in side.keys for column in key] for side in sides)
+        matched = None
+        if how not in ("semi", "anti") and order != "key":
+            matched = matched_by_hash(self._gpus, sides, (left, right), how, order)
+        return matched or matched_rows(self._gpus, sides, self._gpus.common_ranks(left, right), how, order)
+
+    def _short_keys(
         self, other: Self, pairs: list[tuple[str, str]], sides: tuple[SideKeys, SideKeys]
-    ) -> tuple[Parts, Parts]:
-        """Both sides' keys as a column each."""
+    ) -> tuple[Parts, Parts] | None:
+        """Both sides' keys as a column each; ``None`` if they take more than 64 bits."""
         types = [(self._type(left), other._type(right)) for left, right in pairs]
         lefts, rights = ([column for key in side.keys for column in key] for side in sides)
         if len(lefts) == 1 and are_comparable(*types[0]):
@@ -407,8 +421,7 @@ class GpuTable:
                 return packed
         if not all(are_comparable(*pair) for pair in types):
             raise UsageError(f"the {len(pairs)} keys take more than 64 bits together, and differ in type; cast them")
-        of_left, of_right = ([self._gpus.joined_codes(column) for column in side] for side in (lefts, rights))
-        return self._gpus.common_ranks(of_left, of_right)
+        return None
 
 
 def have_long_text(table: GpuTable, keys: Sequence[str]) -> bool:

@@ -44,9 +44,12 @@ class SideKeys:
         return column if self._complete is None else self._gpus.take(column, self._complete)
 
 
+Rows = tuple[Parts, Parts | None]
+
+
 def matched_rows(
     gpus: JoinableColumns, sides: tuple[SideKeys, SideKeys], keys: tuple[Parts, Parts], how: How, order: Order
-) -> tuple[Parts, Parts | None]:
+) -> Rows:
     """The row numbers of a join in both sides; in the left one alone of a semi or anti join.
 
     ``keys`` are those of the sides as a column each. If a key may be null, the order is that of the left rows or none:
@@ -54,7 +57,31 @@ def matched_rows(
     """
     if not sides[0].has_nulls and not sides[1].has_nulls:
         return gpus.matches(*keys, how, order)
-    left, right = gpus.matches(*keys, how, None)
+    return _with_null_rows(gpus, sides, gpus.matches(*keys, how, None), how, order)
+
+
+def matched_by_hash(
+    gpus: JoinableColumns, sides: tuple[SideKeys, SideKeys], codes: tuple[list[Parts], list[Parts]], how: How,
+    order: Order,
+) -> Rows | None:  # fmt: skip
+    """The same by hashes of ``codes``, columns that are equal where keys are; ``None`` if two keys have one hash.
+
+    The kind of join has rows of both sides, and the order is not that of the keys.
+    """
+    hashes = gpus.row_hashes(codes[0]), gpus.row_hashes(codes[1])
+    has_nulls = sides[0].has_nulls or sides[1].has_nulls
+    left, right = gpus.matches(*hashes, how, None if has_nulls else order)
+    assert right is not None
+    if not gpus.are_equal(codes[0], left, codes[1], right):
+        return None
+    return _with_null_rows(gpus, sides, (left, right), how, order) if has_nulls else (left, right)
+
+
+def _with_null_rows(
+    gpus: JoinableColumns, sides: tuple[SideKeys, SideKeys], rows: Rows, how: How, order: Order
+) -> Rows:
+    """The rows of a join of those without null keys, numbered among all, and those with null keys that it keeps."""
+    left, right = rows
     left = sides[0].in_all(left)
     right = None if right is None else sides[1].in_all(right)
     if how in KEEPS_LEFT and (rows := sides[0].rows_with_nulls()) is not None:

@@ -157,6 +157,15 @@ class CudaKernels final : public Kernels {
                  std::uint64_t* num_set) const override {
     cuda::pack_bits(on(stream), bytes, set, bits, count, num_set);
   }
+  void mix_into_hashes(void* stream, KeyWidth width, const void* elements, std::uint64_t* hashes,
+                       std::uint64_t count) const override {
+    cuda::mix_into_hashes(on(stream), width, elements, hashes, count);
+  }
+  void count_unequal(void* stream, KeyWidth width, int index_bytes, const RawPieces& left, const void* left_rows,
+                     const RawPieces& right, const void* right_rows, std::uint64_t count,
+                     std::uint64_t* unequal) const override {
+    cuda::count_unequal(on(stream), width, index_bytes, left, left_rows, right, right_rows, count, unequal);
+  }
   void fill_nulls(void* stream, int element_bytes, const std::uint8_t* nulls, void* elements,
                   std::uint64_t count) const override {
     cuda::fill_nulls(on(stream), element_bytes, nulls, elements, count);

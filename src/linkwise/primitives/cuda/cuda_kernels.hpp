@@ -86,6 +86,10 @@ void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t f
                  std::uint8_t* to, std::uint64_t count);
 void pack_bits(cudaStream_t stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,
                std::uint64_t count, std::uint64_t* num_set);
+void mix_into_hashes(cudaStream_t stream, KeyWidth width, const void* elements, std::uint64_t* hashes,
+                     std::uint64_t count);
+void count_unequal(cudaStream_t stream, KeyWidth width, int index_bytes, const RawPieces& left, const void* left_rows,
+                   const RawPieces& right, const void* right_rows, std::uint64_t count, std::uint64_t* unequal);
 void fill_nulls(cudaStream_t stream, int element_bytes, const std::uint8_t* nulls, void* elements, std::uint64_t count);
 
 void histogram(cudaStream_t stream, KeyWidth width, const void* keys, std::uint64_t count, BitRange bits,

@@ -140,6 +140,22 @@ __global__ void pack_bits_kernel(const std::uint8_t* bytes, std::uint8_t set, st
     atomicAdd(reinterpret_cast<unsigned long long*>(num_set), static_cast<unsigned long long>(set_here));
 }
 
+template <typename Key>
+__global__ void mix_into_hashes_kernel(const Key* elements, std::uint64_t* hashes, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    hashes[i] = row_hash_with(hashes[i], elements[i]);
+}
+
+template <typename Key, typename Index>
+__global__ void count_unequal_kernel(const __grid_constant__ RawPieces left, const Index* left_rows,
+                                     const __grid_constant__ RawPieces right, const Index* right_rows,
+                                     std::uint64_t count, std::uint64_t* unequal) {
+  std::uint64_t mine = 0;
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    mine += differs<Key>(left, left_rows[i], right, right_rows[i]) ? 1 : 0;
+  if (mine > 0) atomicAdd(reinterpret_cast<unsigned long long*>(unequal), static_cast<unsigned long long>(mine));
+}
+
 template <typename Element>
 __global__ void fill_nulls_kernel(const std::uint8_t* nulls, Element* elements, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
@@ -155,7 +171,8 @@ void with_element(int bytes, Body&& body) {
 }  // namespace
 
 KernelList gather_kernels() {
-  KernelList list{address(string_words_kernel), address(expand_bits_kernel), address(pack_bits_kernel)};
+  KernelList list{address(string_words_kernel), address(expand_bits_kernel), address(pack_bits_kernel),
+                  address(mix_into_hashes_kernel<std::uint32_t>), address(mix_into_hashes_kernel<std::uint64_t>)};
   for (const int index_bytes : {4, 8})
     with_key(to_key_width(index_bytes), [&](auto index) {
       using Index = typename decltype(index)::type;
@@ -163,6 +180,8 @@ KernelList gather_kernels() {
                                address(gather_bits_kernel<Index>), address(coalesce_rows_kernel<Index>),
                                address(shift_offsets_kernel<Index, std::uint32_t>),
                                address(shift_offsets_kernel<Index, std::uint64_t>)});
+      list.insert(list.end(), {address(count_unequal_kernel<std::uint32_t, Index>),
+                               address(count_unequal_kernel<std::uint64_t, Index>)});
       for (const int bytes : {1, 2, 4, 8, 16})
         with_element(bytes, [&](auto element) {
           list.push_back(address(gather_kernel<typename decltype(element)::type, Index>));
@@ -281,6 +300,29 @@ void pack_bits(cudaStream_t stream, const std::uint8_t* bytes, std::uint8_t set,
                std::uint64_t count, std::uint64_t* num_set) {
   pack_bits_kernel<<<grid_for(count), block_threads, 0, stream>>>(bytes, set, bits, count, num_set);
   check_launch("pack bits");
+}
+
+void mix_into_hashes(cudaStream_t stream, KeyWidth width, const void* elements, std::uint64_t* hashes,
+                     std::uint64_t count) {
+  with_key(width, [&](auto key) {
+    using Key = typename decltype(key)::type;
+    mix_into_hashes_kernel<<<grid_for(count), block_threads, 0, stream>>>(static_cast<const Key*>(elements), hashes,
+                                                                          count);
+  });
+  check_launch("hash rows");
+}
+
+void count_unequal(cudaStream_t stream, KeyWidth width, int index_bytes, const RawPieces& left, const void* left_rows,
+                   const RawPieces& right, const void* right_rows, std::uint64_t count, std::uint64_t* unequal) {
+  with_key(width, [&](auto key) {
+    with_key(to_key_width(index_bytes), [&](auto index) {
+      using Key = typename decltype(key)::type;
+      using Index = typename decltype(index)::type;
+      count_unequal_kernel<Key, Index><<<grid_for(count), block_threads, 0, stream>>>(
+          left, static_cast<const Index*>(left_rows), right, static_cast<const Index*>(right_rows), count, unequal);
+    });
+  });
+  check_launch("count unequal rows");
 }
 
 void fill_nulls(cudaStream_t stream, int element_bytes, const std::uint8_t* nulls, void* elements,

@@ -134,6 +134,28 @@ class VirtualGathers : public Kernels {
     }
   }
 
+  void mix_into_hashes(void*, KeyWidth width, const void* elements, std::uint64_t* hashes,
+                       std::uint64_t count) const override {
+    with_key(width, [&](auto key) {
+      const auto* values = static_cast<const typename decltype(key)::type*>(elements);
+      for (std::uint64_t i = 0; i < count; ++i) hashes[i] = row_hash_with(hashes[i], values[i]);
+    });
+  }
+
+  void count_unequal(void*, KeyWidth width, int index_bytes, const RawPieces& left, const void* left_rows,
+                     const RawPieces& right, const void* right_rows, std::uint64_t count,
+                     std::uint64_t* unequal) const override {
+    with_key(width, [&](auto key) {
+      with_key(to_key_width(index_bytes), [&](auto index) {
+        using Element = typename decltype(key)::type;
+        using Index = typename decltype(index)::type;
+        const auto *lefts = static_cast<const Index*>(left_rows), *rights = static_cast<const Index*>(right_rows);
+        for (std::uint64_t i = 0; i < count; ++i)
+          *unequal += differs<Element>(left, lefts[i], right, rights[i]) ? 1 : 0;
+      });
+    });
+  }
+
   void fill_nulls(void*, int element_bytes, const std::uint8_t* nulls, void* elements,
                   std::uint64_t count) const override {
     const auto width = static_cast<std::size_t>(element_bytes);
