@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -33,6 +34,8 @@ def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
         if block.startswith("# needs GPUs") and not HAVE_GPU:
+            continue
+        if block.startswith("# needs GPUs and cuDF") and importlib.util.find_spec("pylibcudf") is None:
             continue
         exec(compile(block, str(page), "exec"), names)
 

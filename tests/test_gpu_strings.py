@@ -15,6 +15,7 @@ import linkwise
 from linkwise import GpuColumn, GpuTable, UsageError
 from linkwise.interop.gpu_column import GpuColumnDict
 from linkwise.joining.device.device_columns import JoinableColumns
+from test_gpu_tables import OnlyArrow
 
 MACHINE = "h200x8"
 TEXTS = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
@@ -156,16 +157,6 @@ def test_told() -> None:
     told("name one with machine=", lambda: linkwise.sort({"k": short}, by="k"))
     told("no array of values", lambda: linkwise.sort({"k": short}, by="k", machine=MACHINE)["k"].values)
     assert linkwise.sort({"k": long, "n": short}, by="n", machine=MACHINE)["k"].to_arrow().equals(long)
-
-
-class OnlyArrow:
-    """Something that has Arrow's C device interface alone."""
-
-    def __init__(self, given: Any) -> None:
-        self._given = given
-
-    def __arrow_c_device_array__(self, requested_schema: object = None) -> Any:
-        return self._given.__arrow_c_device_array__(requested_schema)
 
 
 @pytest.mark.gpu

@@ -84,10 +84,10 @@ def _with_null_rows(
     left, right = rows
     left = sides[0].in_all(left)
     right = None if right is None else sides[1].in_all(right)
-    if how in KEEPS_LEFT and (rows := sides[0].rows_with_nulls()) is not None:
-        left = gpus.append(left, rows)
-        right = None if right is None else gpus.append(right, gpus.no_rows([len(part) for part in rows]))
-    if how in KEEPS_RIGHT and right is not None and (rows := sides[1].rows_with_nulls()) is not None:
-        left = gpus.append(left, gpus.no_rows([len(part) for part in rows]))
-        right = gpus.append(right, rows)
+    if how in KEEPS_LEFT and (others := sides[0].rows_with_nulls()) is not None:
+        left = gpus.append(left, others)
+        right = None if right is None else gpus.append(right, gpus.no_rows([len(part) for part in others]))
+    if how in KEEPS_RIGHT and right is not None and (others := sides[1].rows_with_nulls()) is not None:
+        left = gpus.append(left, gpus.no_rows([len(part) for part in others]))
+        right = gpus.append(right, others)
     return (left, right) if order is None else gpus.by_left_rows(left, right)
