@@ -59,7 +59,8 @@ def join(
     left, right
         Tables of PyArrow, Polars, pandas or Narwhals, or any object with Arrow's PyCapsule interface. Never changed.
         Two pandas frames may have columns of any type, Python objects included; the result has a fresh index. Or two
-        dictionaries of columns that lie on the GPUs (see ``GpuTable``), whose rows stay there.
+        dictionaries of columns that lie on the GPUs, or tables there with Arrow's ``__arrow_c_device_array__`` (see
+        ``GpuTable``), whose rows stay there.
     on, left_on, right_on
         The columns whose values must be equal, by one name or by a name for each side. Their types may differ in
         width, unit or layout. Columns named by ``on`` appear once in the result. A field of a struct is named by its

@@ -184,7 +184,8 @@ def sort(
         object comes back) or DLPack. Keys may be bool, integers, floats, decimals, dates, times, timestamps,
         durations, strings, bytes of fixed or variable length, and dictionaries of these; other columns may have any
         type. Or what lies on the GPUs (``docs/gpu-arrays.md``): an array of torch, CuPy or another DLPack library, a
-        list with one for each GPU, or a dictionary of such columns (see ``GpuTable``).
+        list with one for each GPU, a dictionary of such columns, or a table with Arrow's ``__arrow_c_device_array__``
+        (see ``GpuTable``).
     by
         The column or columns to sort a table by, the most significant first.
     descending, nulls

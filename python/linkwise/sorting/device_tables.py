@@ -144,21 +144,9 @@ class ArrowColumn(GivenColumn):
         return gpu_columns(column, self.kind)
 
 
-class BroughtColumn(GivenColumn):
-    """A column of a table in host memory, whose results on the GPUs are in arrays of our own."""
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self.kind = kind
-
-    def lent(self, gpus: GpuColumns) -> Lent:
-        """It never is."""
-        raise NotImplementedError
-
-    def like(self, column: Lent) -> list[Any]:
-        """See ``GivenColumn``."""
-        if isinstance(column.values, Strings):
-            return gpu_columns(column, self.kind)
-        return _like_arrays(column, column.values)
+def own_columns(column: Lent, kind: pa.DataType) -> list[Any]:
+    """The parts of a column of that type as a table of host memory has them: numbers in arrays of our own."""
+    return gpu_columns(column, kind) if isinstance(column.values, Strings) else _like_arrays(column, column.values)
 
 
 def gpu_columns(column: Lent, kind: pa.DataType) -> list[Any]:

@@ -32,11 +32,11 @@ from linkwise.sorting.brought import MOST_TEXT, TextExtent, in_host_memory, text
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
 from linkwise.sorting.device_tables import (
     ArraysOnGpus,
-    BroughtColumn,
     GivenColumn,
     Lent,
     extent_there,
     gpu_columns,
+    own_columns,
     sorted_rows,
 )
 
@@ -173,9 +173,8 @@ class GpuTable:
         A column that may have nulls, also because an outer join may have made some, is a ``MaskedArray``. One that
         came through Arrow's interface, and text, is a ``GpuColumn``.
         """
-        kind = self._type(name)
-        lent = self._lent(name)
-        parts = (self._like.get(self._names[name]) or BroughtColumn(plain_type(kind))).like(lent)
+        lent, given = self._lent(name), self._like.get(self._names[name])
+        parts = own_columns(lent, plain_type(self._type(name))) if given is None else given.like(lent)
         return parts if self._is_list else parts[0]
 
     def __arrow_c_device_array__(self, requested_schema: object = None) -> tuple[object, object]:
