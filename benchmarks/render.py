@@ -140,7 +140,8 @@ def tpch_markdown(results: dict[str, Any]) -> str:
             "|---|---:|---|---:|---:|---:|",
         ]
     for row in results["queries"]:
-        shares = ", ".join(f"{row['shares'][name] * 1e3:.0f}" for name in ("sort", "join", "materialise"))
+        of_parts = [row["shares"].get(name) for name in ("sort", "join", "materialise")]
+        shares = ", ".join("–" if seconds is None else f"{seconds * 1e3:.0f}" for seconds in of_parts)
         joins_of_duckdb, of_duckdb = (
             f"{median(row[name]) * 1e3:.0f}" if name in row else ""
             for name in ("duckdb_join_seconds", "duckdb_seconds")

@@ -23,13 +23,16 @@ from linkwise._core import CorruptDataError, Machine, UsageError
 from linkwise.bench.duckdb_baseline import Baseline, Tables, run_duckdb
 from linkwise.bench.results import Results, commit, cores, now
 from linkwise.bench.tpch_files import TABLES, FromFiles, run_from_files
+from linkwise.bench.tpch_joins import Joiner
 from linkwise.bench.tpch_queries import QUERIES, TABLE_COLUMNS, Query
 from linkwise.columns.gather import one_array
-from linkwise.joining.device.multi_join import SORTING_PHASES, Joiner
 from linkwise.machines.catalog import load_machine
 from linkwise.planning.join import plan_join
 from linkwise.runtime.execution import ExecutionOptions, Gpus
 from linkwise.runtime.host_memory import empty
+
+_SORTING_PHASES = ("encode", "sample", "HtoD", "partition", "exchange", "sort", "borrow", "verify", "verify input")
+"""Phases of a predicted join that count as sorting. Of the others, ``probe`` finds matches, and the rest make rows."""
 
 _SAMPLED = 0.05  # the scale at which rows are counted, to be extrapolated in simulations
 _MOST_SCALE = 10_000.0
@@ -99,11 +102,10 @@ class TimedQuery:
     seconds: dict[str, float]
     """``joins``, and, where it was run, ``whole``: medians."""
     shares: dict[str, float]
-    """Seconds of sorting, joining and materialising."""
+    """Seconds of joining and materialising and, where they are predicted, of sorting before."""
     joins: list[tuple[int, int, int]]
     """Rows of the left side, the right one and the result of each."""
     join_seconds: list[float] | None = None
-    device_seconds: float | None = None
     rows: int | None = None
     checked: bool | None = None
     duckdb_seconds: list[float] | None = None
@@ -193,10 +195,9 @@ def _run(
     return TimedQuery(
         query=query.name,
         seconds={"joins": joins, "whole": whole},
-        shares={"sort": shares.sort, "join": shares.join, "materialise": shares.materialise},
+        shares={"join": shares.join, "materialise": shares.materialise},
         joins=shares.joins,
         join_seconds=[run[0] for run in runs],
-        device_seconds=shares.device,
         rows=joined.num_rows,
         checked=baseline is not None,
         duckdb_seconds=None if baseline is None else baseline.seconds,
@@ -229,7 +230,7 @@ def shares_of_phases(
         seconds += best.seconds
         # On the sorted path, DtoH before the join itself copies the sorted relations to host memory: it counts as
         # sorting.
-        sorting = (*SORTING_PHASES, "DtoH") if best.path == "sorted" else SORTING_PHASES
+        sorting = (*_SORTING_PHASES, "DtoH") if best.path == "sorted" else _SORTING_PHASES
         for phase, taken in best.phases.items():
             share = "sort" if phase in sorting else "join" if phase in ("probe", "join") else "materialise"
             phases[share] += taken

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linkwise.bench.duckdb_baseline import Tables
-from linkwise.joining.device.multi_join import Joiner
+from linkwise.bench.tpch_joins import Joiner
 
 TABLE_COLUMNS = {
     "customer": ["c_custkey", "c_mktsegment", "c_nationkey"],

@@ -233,12 +233,12 @@ def print_tpch(console: Console, results: TpchResults) -> None:
     how = "simulated, nothing was joined" if results.simulated else "measured"
     console.print(f"[bold]TPC-H, scale factor {results.scale:g}[/bold], {escape(results.machine)}: {how}")
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("", "joins", "sort/join/materialise", "DuckDB's", "whole query", "DuckDB's", ""):
+    for heading in ("", "joins", "of which", "DuckDB's", "whole query", "DuckDB's", ""):
         table.add_column(heading, justify="right" if heading else "left")
     for row in results.queries:
         shares = row.shares
         whole = sum(shares.values()) or 1
-        parts = "/".join(f"{shares[name] / whole:.0%}" for name in ("sort", "join", "materialise"))
+        parts = ", ".join(f"{name} {seconds / whole:.0%}" for name, seconds in shares.items())
         joins_of_duckdb, of_duckdb = (
             format_seconds(median(seconds)) if seconds is not None else ""
             for seconds in (row.duckdb_join_seconds, row.duckdb_seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from linkwise._arrow import pa
@@ -10,19 +10,20 @@ from linkwise.columns.decode import decoded
 from linkwise.columns.key_types import is_number
 from linkwise.columns.ranks import in_common
 from linkwise.interop.foreign_arrays import is_text
-from linkwise.joining.device.late_materialization import Overlay, Relation, Stored
+from linkwise.joining.device.late_materialization import WORTH_BRINGING, Overlay, Piece, Relation, RowNumbers
 from linkwise.sorting.brought import Brought, TextExtent, bring, text_extent
 from linkwise.sorting.device_columns import GpuColumns, Parts, Strings
 
 
-class ArrowColumns(Stored):
+class ArrowColumns(Relation):
     """A table in host memory, each column of which is copied to the GPUs when it is first asked for there.
 
     Strings and bytes are copied as words; what else is no number (decimals, strings of many words), as ranks.
     """
 
     def __init__(self, table: pa.Table) -> None:
-        super().__init__(table)
+        super().__init__(table.column_names, table.num_rows)
+        self._table = table
         self._brought: dict[str, Brought] = {}
         self._plain_columns: dict[str, pa.ChunkedArray] = {}
         self._strings: dict[str, Strings] = {}
@@ -30,13 +31,39 @@ class ArrowColumns(Stored):
         self._words: dict[tuple[str, TextExtent], list[Parts]] = {}
         self._nulls: dict[str, Parts | None] = {}
 
-    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
+    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
         """See ``Relation``."""
+        yield Piece(names, [self._table[name] for name in names], rows)
+
+    def type_of(self, name: str) -> pa.DataType:
+        """See ``Relation``."""
+        return self._table[name].type
+
+    def is_in_host_memory(self, name: str) -> bool:
+        """See ``Relation``."""
+        return True
+
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
+        """See ``Relation``. A column is not copied to the GPUs as a whole if few of its rows are wanted."""
+        if rows is not None and name not in self._brought:
+            few = self._few_taken(name, gpus, rows)
+            if few is not None:
+                return few
         numbers = self.brought(name, gpus).numbers
         return numbers if rows is None else gpus.take(numbers, rows)
 
+    def _few_taken(self, name: str, gpus: GpuColumns, rows: Parts) -> Parts | None:
+        """A few rows of a column in pinned memory, which the GPUs read there; otherwise ``None``."""
+        column = self._table[name]
+        is_plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if not is_plain or column.null_count or sum(map(len, rows)) >= len(column) // WORTH_BRINGING:
+            return None
+        return gpus.take_from_host(column.chunk(0).to_numpy(), rows) if column.num_chunks == 1 else None
+
     def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
+        if not self._plain(name).null_count:
+            return None  # without bringing the column
         of_text = is_text(self._plain(name).type)
         nulls = self._nulls_of_text(name, gpus) if of_text else self.brought(name, gpus).nulls
         return nulls if nulls is None or rows is None else gpus.take(nulls, rows)
@@ -93,7 +120,7 @@ class Recoded(Overlay):
         super().__init__(relation, {name: name for name in relation.names})
         self._columns = columns
 
-    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
         """See ``Relation``."""
         if name not in self._columns:
             return super().on_gpus(name, gpus, rows)
@@ -136,7 +163,7 @@ def in_common_ranks(
     for pair in pairs:
         if is_number(plain_type(sides[0].type_of(pair[0]))):
             continue
-        numbers = [cast(Parts, side.on_gpus(name, gpus)) for side, name in zip(sides, pair, strict=True)]
+        numbers = [side.on_gpus(name, gpus) for side, name in zip(sides, pair, strict=True)]
         values = [cast(pa.Array, side.ranked_values(name)) for side, name in zip(sides, pair, strict=True)]
         if not values[0].equals(values[1]):
             in_both, *rank_of = in_common(*values)

@@ -34,14 +34,6 @@ class JoinableColumns(GpuColumns):
         with self.session() as (runtime, gpus):
             return _core.pack_keys(runtime, gpus, left, right)
 
-    def join(self, left: Parts, right: Parts) -> tuple[Parts, Parts, dict[str, float]]:
-        """The row numbers of all pairs with equal keys, and the seconds of each phase."""
-        with self.session() as (runtime, gpus):
-            of_left, of_right = self._matches(runtime, gpus, left, right, "inner", None)
-            phases = {phase.phase: phase.seconds for phase in _core.report_of(runtime, _core.SortOptions()).phases}
-        assert of_right is not None
-        return of_left, of_right, phases
-
     def matches(self, left: Parts, right: Parts, how: str, order: Order) -> tuple[Parts, Parts | None]:
         """The row numbers of a join of any kind: of the left side alone for semi and anti joins."""
         with self.session() as (runtime, gpus):

@@ -274,9 +274,9 @@ class GpuTable:
     def _rows_of(self, other: Self, rows: tuple[Parts, Parts | None], how: How, merged: dict[str, str]) -> Relation:
         """The rows of a join. ``merged``: see ``Beside``."""
         if rows[1] is None:
-            return Taken(self._relation, RowNumbers(self._gpus, None, rows[0]))
-        left = RowNumbers(self._gpus, None, rows[0], may_miss=how in KEEPS_RIGHT)
-        right = RowNumbers(self._gpus, None, rows[1], may_miss=how in KEEPS_LEFT)
+            return Taken(self._relation, RowNumbers(self._gpus, rows[0]))
+        left = RowNumbers(self._gpus, rows[0], may_miss=how in KEEPS_RIGHT)
+        right = RowNumbers(self._gpus, rows[1], may_miss=how in KEEPS_LEFT)
         return Beside((self._relation, other._relation), (left, right), merged=merged)
 
     def _apart_from(self, other: Self) -> Self:
@@ -318,7 +318,7 @@ class GpuTable:
         return Lent(numbers, self._nulls(name))
 
     def _column(self, name: str) -> Parts:
-        return cast(Parts, self._relation.on_gpus(self._names[name], self._gpus))
+        return self._relation.on_gpus(self._names[name], self._gpus)
 
     def _nulls(self, name: str) -> Parts | None:
         return self._relation.nulls_on_gpus(self._names[name], self._gpus)
@@ -338,7 +338,7 @@ class GpuTable:
         strings = {
             name: self._relation.strings_on_gpus(name, self._gpus) for name in names if is_text(plain_type(kinds[name]))
         }
-        numbers = {name: cast(Parts, self._relation.on_gpus(name, self._gpus)) for name in names if name not in strings}
+        numbers = {name: self._relation.on_gpus(name, self._gpus) for name in names if name not in strings}
         nulls = {name: of_column for name in names if (of_column := self._relation.nulls_on_gpus(name, self._gpus))}
         going = [*numbers.values(), *nulls.values(), *(parts for column in strings.values() for parts in column)]
         fetched = iter(self._gpus.fetch(going))
@@ -370,7 +370,7 @@ class GpuTable:
         return self._relation.words_on_gpus(self._names[name], extent, self._gpus)
 
     def _taken(self, rows: Parts) -> Self:
-        return self._made(Taken(self._relation, RowNumbers(self._gpus, None, rows)), self._names)
+        return self._made(Taken(self._relation, RowNumbers(self._gpus, rows)), self._names)
 
     def _side_keys(self, names: list[str], extents: list[TextExtent | None]) -> SideKeys:
         keys = [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,7 +12,7 @@ import numpy as np
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Rows
-from linkwise.columns.gather import gather_sides, one_array, rows_of_rows
+from linkwise.columns.gather import gather_sides, rows_of_rows
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.brought import TextExtent
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
@@ -22,12 +21,12 @@ WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many
 
 
 class RowNumbers:
-    """Row numbers of a relation, in host memory, or on the GPUs and fetched from there on demand."""
+    """Row numbers of a relation on the GPUs, fetched from there on demand; in host memory if they have no room."""
 
     def __init__(
-        self, gpus: GpuColumns, host: Rows | None, on_gpus: Parts | None = None, *, may_miss: bool = False
+        self, gpus: GpuColumns, on_gpus: Parts | None, host: Rows | None = None, *, may_miss: bool = False
     ) -> None:
-        self._gpus, self._host, self.on_gpus = gpus, host, on_gpus
+        self._gpus, self._on_gpus, self._host = gpus, on_gpus, host
         self.may_miss = may_miss
         """Whether some may stand for no row: -1 in host memory; on the GPUs, all bits are set."""
         self._last: tuple[Parts, Parts] | None = None  # positions, and the numbers there
@@ -45,24 +44,24 @@ class RowNumbers:
         """Fetch several row numbers into host memory at once."""
         missing = [rows for rows in numbers if rows._host is None]
         if missing:
-            found = missing[0]._gpus.fetch([cast(Parts, rows.on_gpus) for rows in missing])
+            found = missing[0]._gpus.fetch([cast(Parts, rows._on_gpus) for rows in missing])
             for rows, host in zip(missing, found, strict=True):
                 rows._host = _with_missing(host) if rows.may_miss else host
 
     def at(self, places: RowNumbers) -> RowNumbers:
-        """The numbers at these positions, gathered on the GPUs if either of the two is there."""
+        """The numbers at these positions."""
         may_miss = self.may_miss or places.may_miss
-        if self.on_gpus is not None or places.on_gpus is not None:
-            with suppress(OutOfMemoryError):
-                taken = self._gpus.take(self.brought(), places.brought())
-                return RowNumbers(self._gpus, None, taken, may_miss=may_miss)
-        return RowNumbers(self._gpus, rows_of_rows(self.host, places.host), may_miss=may_miss)
+        try:
+            taken = self._gpus.take(self.brought(), places.brought())
+        except OutOfMemoryError:
+            return RowNumbers(self._gpus, None, rows_of_rows(self.host, places.host), may_miss=may_miss)
+        return RowNumbers(self._gpus, taken, may_miss=may_miss)
 
     def brought(self) -> Parts:
         """The numbers on the GPUs, copied there if necessary. Raises ``OutOfMemoryError``."""
-        if self.on_gpus is None:
-            self.on_gpus = self._gpus.bring(self.host)
-        return self.on_gpus
+        if self._on_gpus is None:
+            self._on_gpus = self._gpus.bring(self.host)
+        return self._on_gpus
 
     def taken(self, places: Parts | None) -> Parts:
         """The numbers on the GPUs, or those at these positions, which are kept: every column asks for the same."""
@@ -73,7 +72,7 @@ class RowNumbers:
         return self._last[1]
 
     def __len__(self) -> int:
-        return len(self._host) if self._host is not None else sum(map(len, self.on_gpus or []))
+        return len(self._host) if self._host is not None else sum(map(len, self._on_gpus or []))
 
 
 def _with_missing(rows: Rows) -> Rows:
@@ -112,17 +111,13 @@ class Relation(ABC):
         """The stored columns, with row numbers, from which some columns are gathered: these rows, or all."""
         raise NotImplementedError
 
-    def table(self, execution: ExecutionOptions) -> pa.Table:
-        """All columns."""
-        return pa.table(self.columns(self.names, execution), self.names)
-
     @abstractmethod
     def type_of(self, name: str) -> pa.DataType:
         """The type of a column."""
 
     @abstractmethod
-    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """These rows of a numeric column, or all, on the GPUs; ``None`` if it is better kept in host memory."""
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
+        """These rows of a column, or all, as numbers on the GPUs: itself, or ranks among its values."""
 
     def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """For these rows, or all, a byte each: 0 if there is a value, otherwise 255; ``None`` if all have one."""
@@ -149,43 +144,10 @@ class Relation(ABC):
         return False
 
 
-class Stored(Relation):
-    """A table."""
-
-    def __init__(self, table: pa.Table) -> None:
-        super().__init__(table.column_names, table.num_rows)
-        self._table = table
-
-    def pieces(self, names: list[str], rows: RowNumbers | None = None) -> Iterator[Piece]:
-        """See ``Relation``."""
-        yield Piece(names, [self._table[name] for name in names], rows)
-
-    def type_of(self, name: str) -> pa.DataType:
-        """See ``Relation``."""
-        return self._table[name].type
-
-    def is_in_host_memory(self, name: str) -> bool:
-        """See ``Relation``."""
-        return True
-
-    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
-        """See ``Relation``. A column is not copied to the GPUs as a whole if few of its rows are wanted."""
-        column = self._table[name]
-        if column.null_count:
-            return None
-        if rows is not None and sum(map(len, rows)) < len(column) // WORTH_BRINGING:
-            return gpus.take_from_host(column.chunk(0).to_numpy(), rows) if column.num_chunks == 1 else None
-        whole = one_array(column)
-        if whole is None:
-            return None
-        brought = gpus.bring(whole.to_numpy())
-        return brought if rows is None else gpus.take(brought, rows)
-
-
 class Beside(Relation):
     """Rows of two relations side by side: those of a join, which may lack one side.
 
-    ``right_keys`` are right columns that are left out. ``merged`` names left columns, each with the right one whose
+    ``merged`` names left columns, each with the right one whose
     value it takes where the left side is missing.
     """
 
@@ -193,11 +155,10 @@ class Beside(Relation):
         self,
         sides: tuple[Relation, Relation],
         rows: tuple[RowNumbers, RowNumbers],
-        right_keys: Collection[str] = (),
         merged: Mapping[str, str] | None = None,
     ) -> None:
         left, right = sides
-        super().__init__([*left.names, *(name for name in right.names if name not in right_keys)], len(rows[0]))
+        super().__init__([*left.names, *right.names], len(rows[0]))
         if len(set(self.names)) < len(self.names):
             raise UsageError(f"the two sides have columns of one name among {', '.join(self.names)}; rename them")
         self._left_names = set(left.names)
@@ -211,17 +172,13 @@ class Beside(Relation):
         """See ``Relation``."""
         return self._sides[self._number_of_side(name)].type_of(name)
 
-    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
         """See ``Relation``."""
         if name in self._merged:
             left, right = (side.on_gpus(of_side, gpus) for side, of_side in self._merged_names(name))
-            assert left is not None and right is not None
             return gpus.take([*left, *right], self._of_either_side(gpus, rows))
         number = self._number_of_side(name)
-        of_side = self._rows[number]
-        if rows is None and of_side.on_gpus is None:
-            return None
-        return self._sides[number].on_gpus(name, gpus, of_side.taken(rows))
+        return self._sides[number].on_gpus(name, gpus, self._rows[number].taken(rows))
 
     def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
         """See ``Relation``."""
@@ -312,7 +269,7 @@ class Overlay(Relation):
         """See ``Relation``."""
         return self._relation.type_of(self._old_names[name])
 
-    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
+    def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
         """See ``Relation``."""
         return self._relation.on_gpus(self._old_names[name], gpus, self._rows_of(rows))
 
