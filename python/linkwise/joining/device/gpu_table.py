@@ -15,6 +15,7 @@ from linkwise.interop.containers import hold_table
 from linkwise.interop.foreign_arrays import columns_of_table, is_text
 from linkwise.interop.gpu_column import as_dict, struct_of
 from linkwise.joining.device.brought_columns import (
+    WORTH_BRINGING,
     ArrowColumns,
     are_comparable,
     are_packable,
@@ -22,7 +23,7 @@ from linkwise.joining.device.brought_columns import (
     plain_type,
 )
 from linkwise.joining.device.device_columns import JoinableColumns
-from linkwise.joining.device.late_materialization import WORTH_BRINGING, Beside, Overlay, Relation, RowNumbers, Taken
+from linkwise.joining.device.late_materialization import Beside, Overlay, Relation, RowNumbers, Taken
 from linkwise.joining.device.matched_rows import KEEPS_LEFT, KEEPS_RIGHT, SideKeys, matched_by_hash, matched_rows
 from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs

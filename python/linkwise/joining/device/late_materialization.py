@@ -17,8 +17,6 @@ from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.brought import TextExtent
 from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
 
-WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many of its rows is wanted
-
 
 class RowNumbers:
     """Row numbers of a relation on the GPUs, fetched from there on demand; in host memory if they have no room."""
