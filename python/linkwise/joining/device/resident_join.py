@@ -8,7 +8,6 @@ from linkwise.columns.gather import gpus_gather_faster
 from linkwise.columns.key_types import is_number
 from linkwise.interop.foreign_arrays import is_text
 from linkwise.joining.device.gpu_table import GpuTable, have_long_text
-from linkwise.joining.device.matched_rows import KEEPS_RIGHT
 from linkwise.joining.host_join import KEY_BYTES, leaves_to_gpus
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.matching import How, Order
@@ -29,7 +28,7 @@ def resident_join(
     """
     rows = left.num_rows + right.num_rows
     is_open = execution.strategy == "auto" and execution.plan is None
-    if not _LEAST_ROWS <= rows <= MOST_ROWS or not is_open or not _are_comparable_there(left, right, keys, how):
+    if not _LEAST_ROWS <= rows <= MOST_ROWS or not is_open or not _are_comparable_there(left, right, keys):
         return None
     if cores_join_first(execution, KEY_BYTES * rows) or not leaves_to_gpus(execution, left.num_rows, right.num_rows):
         return None
@@ -57,12 +56,12 @@ def resident_join(
         return None
 
 
-def _are_comparable_there(left: pa.Table, right: pa.Table, keys: KeyPairs, how: How) -> bool:
+def _are_comparable_there(left: pa.Table, right: pa.Table, keys: KeyPairs) -> bool:
     """Whether the keys are numbers, times or text, which the GPUs compare without ranks found by the host."""
     if any(keys.inside) or any(len(set(side.column_names)) < side.num_columns for side in (left, right)):
         return False
     types = [(left.schema.field(one).type, right.schema.field(other).type) for one, other in keys.pairs]
-    return all(one == other and (is_number(one) or (is_text(one) and how not in KEEPS_RIGHT)) for one, other in types)
+    return all(one == other and (is_number(one) or is_text(one)) for one, other in types)
 
 
 def _numbers(table: pa.Table) -> list[pa.ChunkedArray]:
