@@ -50,7 +50,7 @@ class GivenColumn(ABC):
 
     @abstractmethod
     def lent(self, gpus: GpuColumns) -> Lent:
-        """The column there. What is not null is not copied, but for bits and the offsets of strings."""
+        """The column there. It is not copied, but for bits, the offsets of strings, and numbers with nulls."""
 
     @abstractmethod
     def like(self, column: Lent) -> list[Any]:
