@@ -431,6 +431,31 @@ def test_floats_join_as_numbers(dtype: Any, machine: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("is_left_long", [True, False])
+def test_unique_keys_and_a_long_probe_side(how: str, is_left_long: bool) -> None:
+    """Of a side so long that the table's state is read first, each row makes one row at most."""
+    cupy = pytest.importorskip("cupy")
+    random = np.random.default_rng(0)
+    short, long = random.permutation(3000).astype(np.uint32) * 7, random.integers(0, 25_000, 5_000_000, np.uint32)
+    sides = (long, short) if is_left_long else (short, long)
+    found = linkwise.join_indices(*map(cupy.asarray, sides), how)
+    left, right = (np.full(len(found[0]), -1) if rows is None else rows.get() for rows in found)
+    has_left, has_right = left >= 0, right >= 0
+    pairs = has_left & has_right
+    assert (sides[0][left[pairs]] == sides[1][right[pairs]]).all()
+    matches = [np.isin(sides[0], sides[1]), np.isin(sides[1], sides[0])]
+    expected_left = {"semi": matches[0], "anti": ~matches[0]}.get(how)
+    if expected_left is not None:
+        assert (np.sort(left) == np.flatnonzero(expected_left)).all()
+        return
+    assert pairs.sum() == matches[0 if is_left_long else 1].sum()  # each row of the long side has one partner at most
+    lonely = [np.sort(left[~has_right]), np.sort(right[~has_left])]
+    for rows, is_matched, kinds in zip(lonely, matches, (("left", "full"), ("right", "full")), strict=True):
+        assert rows.tolist() == (np.flatnonzero(~is_matched) if how in kinds else np.empty(0)).tolist()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("how", HOWS)
 def test_on_gpus(how: str) -> None:
     pytest.importorskip("cupy")
     runtime = cuda_runtime()
