@@ -46,6 +46,15 @@ def test_a_wrong_result_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         bench_tpch(0.01, machine="cpu", data=tmp_path, repetitions=1)
 
 
+def test_ctrl_c_while_duckdb_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise RuntimeError("Query interrupted")  # as DuckDB says it
+
+    monkeypatch.setattr("linkwise.bench.tpch.run_from_files", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench_tpch(0.01, machine="cpu", data=tmp_path, repetitions=1)
+
+
 def test_simulated_at_any_scale() -> None:
     small, large = (
         {query.query: query.seconds["joins"] for query in bench_tpch(scale, machine="dgx-h100").queries}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -31,6 +32,17 @@ class Baseline:
     join_seconds: list[float]
     """For the joins alone, from filtered tables into a table."""
     joined_rows: int
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is Ctrl-C also while DuckDB runs, which makes an error of its own of it."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from error
 
 
 def run_duckdb(queries: Sequence[Sql], tables: Tables, repetitions: int) -> dict[str, Baseline]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from linkwise._core import CorruptDataError, Machine, UsageError
-from linkwise.bench.duckdb_baseline import Baseline, Tables, run_duckdb
+from linkwise.bench.duckdb_baseline import Baseline, Tables, interruptible, run_duckdb
 from linkwise.bench.results import Results, commit, cores, now
 from linkwise.bench.tpch_files import TABLES, FromFiles, run_from_files
 from linkwise.bench.tpch_joins import Joiner
@@ -164,7 +164,7 @@ def bench_tpch(
         return results(_simulated(load_machine(machine), scale, gpus))
     where = "auto" if machine == "cpu" else machine
     execution = ExecutionOptions(machine=where, gpus=gpus, strategy="cpu" if machine == "cpu" else "auto")
-    with _generated(scale, data) as folder:
+    with _generated(scale, data) as folder, interruptible():
         from_files = run_from_files(folder, repetitions)
         tables = _read(folder)
         baseline = run_duckdb(QUERIES, tables, repetitions)
