@@ -131,6 +131,19 @@ def test_text_of_two_joins() -> None:
     assert pa.concat_arrays([part.to_arrow() for part in again["y"]]).to_pylist() == [b"p", b"q", None]
 
 
+def test_more_bytes_than_narrow_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = some_table(300, 8)
+    there = GpuTable(shares(table, [120, 300]), machine=MACHINE)
+    for module in ("interop.foreign_arrays", "sorting.brought"):
+        monkeypatch.setattr(f"linkwise.{module}.MOST_NARROW_BYTES", 100)
+    found = there.sort("row").to_arrow()
+    assert found.equals(table) and found["name"].num_chunks > 10
+    assert all(
+        sum(len(text or b"") for text in chunk.cast(pa.binary()).to_pylist()) <= 100 for chunk in found["name"].chunks
+    )
+    assert [part.to_arrow().type for part in there["name"]] == [pa.large_string()] * 2
+
+
 def test_host_tables_have_text_there() -> None:
     table = pa.table({"k": pa.array(["x", None, "yy"]).dictionary_encode(), "long": ["z" * 1000, "", None]})
     there = GpuTable(table, machine=MACHINE, gpus=[0])

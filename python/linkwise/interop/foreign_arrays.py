@@ -17,6 +17,8 @@ from linkwise._core import UsageError
 from linkwise.columns.key_types import is_number, number_dtype
 
 _CUDA = 2  # kDLCUDA
+MOST_NARROW_BYTES = int(np.iinfo(np.int32).max)
+"""That 32-bit offsets count."""
 
 
 class ForeignArray:
@@ -177,11 +179,12 @@ def column_of(numbers: npt.NDArray[Any], is_null: npt.NDArray[Any] | None, kind:
 def text_of(
     offsets: npt.NDArray[Any], values: npt.NDArray[Any], is_null: npt.NDArray[Any] | None, kind: pa.DataType
 ) -> pa.Array:
-    """A column of strings or bytes in host memory, one more offset than these."""
-    if kind in (pa.string(), pa.binary()):
-        if offsets[-1] > np.iinfo(np.int32).max:
-            raise UsageError("the strings take more bytes than 32-bit offsets count; make them large_string")
-        offsets = offsets.astype(np.int32)
+    """A column of strings or bytes in host memory, given one more offset; of large ones if they take so many bytes."""
+    if has_narrow_offsets(kind):
+        if offsets[-1] > MOST_NARROW_BYTES:
+            kind = large_text(kind)
+        else:
+            offsets = offsets.astype(np.int32)
     buffers = [_validity(is_null), pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
 
@@ -194,6 +197,16 @@ def is_text(kind: pa.DataType) -> bool:
     """Whether a column's values lie between offsets: strings and bytes."""
     names = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     return any(is_of(kind) for is_of in names)
+
+
+def has_narrow_offsets(kind: pa.DataType) -> bool:
+    """Whether a column of text has offsets of 32 bits."""
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def large_text(kind: pa.DataType) -> pa.DataType:
+    """The same with offsets of 64 bits."""
+    return pa.large_string() if pa.types.is_string(kind) else pa.large_binary()
 
 
 def can_lie_on_gpus(kind: pa.DataType) -> bool:

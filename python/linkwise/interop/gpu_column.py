@@ -10,7 +10,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import DeviceArray, UsageError
-from linkwise.interop.foreign_arrays import column_of, text_of
+from linkwise.interop.foreign_arrays import MOST_NARROW_BYTES, column_of, has_narrow_offsets, large_text, text_of
 from linkwise.runtime.session import open_session
 
 _WITH_A_VALUE, _TRUE = 0, 1  # the bytes whose bits Arrow has set
@@ -61,7 +61,7 @@ class GpuColumn:
         return self._nulls
 
     def to_arrow(self) -> pa.Array:
-        """A copy in host memory."""
+        """A copy in host memory; of large strings if 32-bit offsets do not count their bytes."""
         values, strings, is_null = (
             None if part is None else np.asarray(part.numpy()) for part in (self._values, self._strings, self._nulls)
         )
@@ -89,11 +89,10 @@ class GpuColumn:
         if self._strings is None:
             is_bool = pa.types.is_boolean(self.type)
             return self.type, [_core.bits_of_bytes(runtime, self._values, _TRUE)[0] if is_bool else self._values]
-        if _has_wide_offsets(self.type):
+        if not has_narrow_offsets(self.type):
             return self.type, [self._values, self._strings]
-        if len(self._strings) >= 1 << 31:
-            large = pa.large_string() if pa.types.is_string(self.type) else pa.large_binary()
-            return large, [self._values, self._strings]
+        if len(self._strings) > MOST_NARROW_BYTES:
+            return large_text(self.type), [self._values, self._strings]
         narrow = _core.resized_offsets(runtime, [self.gpu], [self._values], [len(self)], 4)
         return self.type, [narrow[0], self._strings]
 
@@ -124,7 +123,3 @@ def struct_of(columns: Mapping[str, GpuColumn]) -> tuple[object, object]:
         arrays.append(array)
     first = next(iter(columns.values()))
     return pa.struct(fields).__arrow_c_schema__(), _core.arrow_device_struct(arrays, len(first), first.gpu)
-
-
-def _has_wide_offsets(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -16,7 +17,7 @@ from linkwise.columns.gather import filled_chunks
 from linkwise.columns.key_types import is_number
 from linkwise.columns.ranks import ranked
 from linkwise.columns.take import take
-from linkwise.interop.foreign_arrays import column_of, is_text, text_of
+from linkwise.interop.foreign_arrays import MOST_NARROW_BYTES, column_of, has_narrow_offsets, is_text, text_of
 from linkwise.sorting.device_columns import GpuColumns, Parts
 
 _MOST_WORDS = 64  # of a string; each costs a sort
@@ -89,7 +90,7 @@ def in_host_memory(numbers: Array, is_null: Array | None, values: pa.Array | Non
 
 def text_in_host_memory(
     offsets: Array, values: Array, ends: Sequence[int], is_null: Array | None, kind: pa.DataType
-) -> pa.Array:
+) -> pa.ChunkedArray:
     """A column of that type from ``Strings`` that were fetched; ``ends``: where in the offsets each part ends."""
     plain = decoded(pa.chunked_array([], kind)).type
     joined, begin, shift = [np.zeros(1, np.int64)], 0, 0
@@ -97,8 +98,25 @@ def text_in_host_memory(
         joined.append(offsets[begin + 1 : end] - offsets[begin] + shift)
         shift += int(offsets[end - 1] - offsets[begin])
         begin = end
-    column = text_of(np.concatenate(joined), values, is_null, plain)
-    return column if plain == kind else _cast(column, kind)
+    column = _text_in_chunks(np.concatenate(joined), values, is_null, plain)
+    return column if plain == kind else pa.chunked_array([_cast(chunk, kind) for chunk in column.chunks], kind)
+
+
+def _text_in_chunks(offsets: Array, values: Array, is_null: Array | None, kind: pa.DataType) -> pa.ChunkedArray:
+    """Chunks whose bytes the offsets of that type count."""
+    ends = [0]
+    most = MOST_NARROW_BYTES if has_narrow_offsets(kind) else int(offsets[-1])
+    while ends[-1] < len(offsets) - 1:
+        end = int(np.searchsorted(offsets, offsets[ends[-1]] + most, side="right")) - 1
+        ends.append(max(end, ends[-1] + 1))
+    chunks = [
+        text_of(
+            offsets[begin : end + 1] - offsets[begin], values[offsets[begin] : offsets[end]],
+            None if is_null is None else is_null[begin:end], kind,
+        )
+        for begin, end in itertools.pairwise(ends)
+    ]  # fmt: skip
+    return pa.chunked_array(chunks, kind)
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
