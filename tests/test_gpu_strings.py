@@ -138,9 +138,7 @@ def test_more_bytes_than_narrow_offsets_count(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(f"linkwise.{module}.MOST_NARROW_BYTES", 100)
     found = there.sort("row").to_arrow()
     assert found.equals(table) and found["name"].num_chunks > 10
-    assert all(
-        sum(len(text or b"") for text in chunk.cast(pa.binary()).to_pylist()) <= 100 for chunk in found["name"].chunks
-    )
+    assert max(pc.sum(pc.binary_length(chunk)).as_py() or 0 for chunk in found["name"].chunks) <= 100
     assert [part.to_arrow().type for part in there["name"]] == [pa.large_string()] * 2
 
 
