@@ -14,7 +14,7 @@ import numpy.typing as npt
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import UsageError
-from linkwise.columns.key_types import is_number, number_dtype
+from linkwise.columns.key_types import column_of_array, is_number, number_dtype
 
 _CUDA = 2  # kDLCUDA
 MOST_NARROW_BYTES = int(np.iinfo(np.int32).max)
@@ -170,10 +170,11 @@ def columns_of_table(value: Any) -> dict[str, ArrowPart] | None:
 def column_of(numbers: npt.NDArray[Any], is_null: npt.NDArray[Any] | None, kind: pa.DataType) -> pa.Array:
     """A column in host memory of a type for which ``is_number`` holds. ``is_null``: bytes, 0 where there is a value."""
     if pa.types.is_boolean(kind):
-        values = pa.py_buffer(np.packbits(numbers == 1, bitorder="little"))
-    else:
-        values = pa.py_buffer(np.ascontiguousarray(numbers))
-    return pa.Array.from_buffers(kind, len(numbers), [_validity(is_null), values])
+        numbers = (numbers == 1).view(np.uint8)  # of a row without a partner, all bits are set
+    column = column_of_array(numbers, kind)
+    if is_null is None:
+        return column
+    return pa.Array.from_buffers(kind, len(column), [_validity(is_null), *column.buffers()[1:]])
 
 
 def text_of(

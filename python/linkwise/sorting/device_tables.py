@@ -21,7 +21,7 @@ from linkwise.interop.device_arrays import (
     single_array,
     stream_of,
 )
-from linkwise.interop.foreign_arrays import ArrowPart, can_lie_on_gpus, is_text
+from linkwise.interop.foreign_arrays import ArrowPart, can_lie_on_gpus, has_narrow_offsets, is_text
 from linkwise.interop.gpu_column import GpuColumn, as_dict
 from linkwise.interop.masked_array import MaskedArray, null_bytes, values_to_compare, with_nulls
 from linkwise.runtime.arguments import gpu_numbers
@@ -105,7 +105,7 @@ class ArrowColumn(GivenColumn):
     """Columns of Arrow's C device interface; or of PyArrow, which stand for them."""
 
     def __init__(self, name: Any, parts: list[ArrowPart]) -> None:
-        self._name, self._parts, self.kind = name, parts, parts[0].kind
+        self._parts, self.kind = parts, parts[0].kind
         if any(part.kind != self.kind for part in parts):
             raise UsageError(f"the arrays of column '{name}' differ in type")
         if not can_lie_on_gpus(self.kind):
@@ -131,8 +131,7 @@ class ArrowColumn(GivenColumn):
         return Lent(values if nulls is None else gpus.with_nulls_filled(values, nulls), nulls)
 
     def _strings(self, gpus: GpuColumns) -> Strings:
-        is_large = pa.types.is_large_string(self.kind) or pa.types.is_large_binary(self.kind)
-        width = np.dtype(np.int64 if is_large else np.int32)
+        width = np.dtype(np.int32 if has_narrow_offsets(self.kind) else np.int64)
         # Without rows there may be no offsets.
         given = [part.array(1, width, len(part) + 1 if len(part) else 0) for part in self._parts]
         offsets, ends = gpus.wide_offsets(gpus.lend(given), self.lengths)
