@@ -172,14 +172,32 @@ std::vector<std::vector<DeviceArray>> take_all(const nb::object& runtime_object,
   return taken;
 }
 
+std::vector<DeviceColumn> columns_of(const std::vector<std::vector<DeviceArray>>& columns, const std::vector<int>& gpus,
+                                     const Runtime& runtime) {
+  if (columns.empty()) throw UsageError("rows are compared by at least one column");
+  std::vector<DeviceColumn> found;
+  for (const std::vector<DeviceArray>& column : columns) {
+    std::vector<MemoryView> parts = views_of(column, gpus, runtime);
+    found.push_back({column.front().type.bits / 8, std::move(parts)});
+  }
+  return found;
+}
+
+// Whose rows are hashed and compared.
+std::vector<DeviceColumn> words_of(const std::vector<std::vector<DeviceArray>>& columns, const std::vector<int>& gpus,
+                                   const Runtime& runtime) {
+  std::vector<DeviceColumn> found = columns_of(columns, gpus, runtime);
+  for (const DeviceColumn& column : found)
+    if (column.element_bytes != 4 && column.element_bytes != 8)
+      throw UsageError("rows are hashed and compared by elements of 4 or 8 bytes");
+  return found;
+}
+
 // Calls work(runtime, gpus, columns) for columns in the order of their rows.
 template <typename Work>
 std::vector<ColumnPart> of_rows_in_order(Runtime& runtime, const std::vector<int>& gpus,
                                          const std::vector<std::vector<DeviceArray>>& columns, Work&& work) {
-  if (columns.empty()) throw UsageError("rows are compared by at least one column");
-  std::vector<DeviceColumn> in_order;
-  for (const std::vector<DeviceArray>& column : columns)
-    in_order.push_back({column.front().type.bits / 8, views_of(column, gpus, runtime)});
+  const std::vector<DeviceColumn> in_order = columns_of(columns, gpus, runtime);
   const nb::gil_scoped_release release;
   return work(runtime, gpus, in_order);
 }
@@ -196,27 +214,10 @@ std::vector<DeviceArray> starts_of(const nb::object& runtime, const std::vector<
                    nb::dtype<std::int64_t>());
 }
 
-DeviceColumn column_of(const std::vector<DeviceArray>& column, const std::vector<int>& gpus, const Runtime& runtime) {
-  const std::vector<MemoryView> parts = views_of(column, gpus, runtime);
-  return {column.front().type.bits / 8, parts};
-}
-
-std::vector<DeviceColumn> columns_of(const std::vector<std::vector<DeviceArray>>& columns, const std::vector<int>& gpus,
-                                     const Runtime& runtime) {
-  std::vector<DeviceColumn> found;
-  for (const std::vector<DeviceArray>& column : columns) {
-    found.push_back(column_of(column, gpus, runtime));
-    if (found.back().element_bytes != 4 && found.back().element_bytes != 8)
-      throw UsageError("rows are hashed and compared by elements of 4 or 8 bytes");
-  }
-  if (found.empty()) throw UsageError("rows have at least one column");
-  return found;
-}
-
 std::vector<DeviceArray> hashes_of(const nb::object& runtime_object, const std::vector<int>& gpus,
                                    const std::vector<std::vector<DeviceArray>>& columns) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
-  const std::vector<DeviceColumn> there = columns_of(columns, gpus, runtime);
+  const std::vector<DeviceColumn> there = words_of(columns, gpus, runtime);
   std::vector<ColumnPart> parts;
   {
     const nb::gil_scoped_release release;
@@ -228,8 +229,7 @@ std::vector<DeviceArray> hashes_of(const nb::object& runtime_object, const std::
 std::uint64_t unequal(Runtime& runtime, const std::vector<int>& gpus, const std::vector<std::vector<DeviceArray>>& left,
                       const std::vector<DeviceArray>& left_rows, const std::vector<std::vector<DeviceArray>>& right,
                       const std::vector<DeviceArray>& right_rows) {
-  const std::vector<DeviceColumn> of_left = columns_of(left, gpus, runtime),
-                                  of_right = columns_of(right, gpus, runtime);
+  const std::vector<DeviceColumn> of_left = words_of(left, gpus, runtime), of_right = words_of(right, gpus, runtime);
   const std::vector<MemoryView> lefts = views_of(left_rows, gpus, runtime),
                                 rights = views_of(right_rows, gpus, runtime);
   bool are_alike = left.size() == right.size() && left_rows.front().type == right_rows.front().type;
