@@ -35,7 +35,7 @@ def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for block in blocks(page, "python"):
         if block.startswith("# needs GPUs") and not HAVE_GPU:
             continue
-        if block.startswith("# needs GPUs and cuDF") and importlib.util.find_spec("pylibcudf") is None:
+        if block.startswith("# needs GPUs and cuDF") and importlib.util.find_spec("cudf") is None:
             continue
         exec(compile(block, str(page), "exec"), names)
 

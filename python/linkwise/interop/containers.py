@@ -24,6 +24,9 @@ from linkwise.interop.pandas_frames import cannot_convert, told_of
 
 Contents: TypeAlias = "pa.Table | Array"
 
+FRAMES = ("pandas", "cudf")
+"""Libraries whose frames and series take rows by number."""
+
 ONE_COLUMN = ""
 """The name of the only column in a table that stands for data without columns."""
 
@@ -108,8 +111,8 @@ def hold(values: Any, by: By = None) -> Held:
         for kind, hold_kind in _of_pyarrow().items():
             if isinstance(values, kind):
                 return hold_kind(values)
-    if library_of(values) == "pandas":
-        return _hold_pandas(values, by)
+    if library_of(values) in FRAMES:
+        return _hold_series(values, by)
     if any(hasattr(values, f"__arrow_c_{way}__") for way in ("stream", "array", "device_array")):
         return _hold_capsule(values)
     if hasattr(values, "__dlpack__"):
@@ -166,23 +169,32 @@ def _of_pyarrow() -> dict[type, Callable[[Any], Held]]:
     }
 
 
-def _hold_pandas(values: Any, by: By) -> Held:
-    """Only the keys as Arrow columns; pandas itself takes the rows, which preserves the index and all types."""
+def _hold_series(values: Any, by: By) -> Held:
+    """Only the keys as Arrow columns; the library itself takes the rows, which preserves the index and all types."""
     if not hasattr(values, "iloc"):
         raise cannot_sort(values)
+    series, labels = series_of(values, by)
     try:
-        if values.ndim == 1:
-            return Held(_one_column(pa.array(values, from_pandas=True)), take=values.take)
-        labels = list(values.columns)
-        named = [] if by is None else labels_named(by, labels)
-        numbers = list(range(len(labels))) if by is None else [_number_of(label, labels) for label in named]
-        keys = [pa.array(values.iloc[:, number], from_pandas=True) for number in numbers]
-    except UsageError:
-        raise
+        keys = {name: _column_of_series(column) for name, column in series.items()}
     except cannot_convert() as error:
         raise UsageError(f"a key of this {type(values).__name__} cannot be sorted: {told_of(error)}") from None
-    # Named by position: labels may be any objects, and may repeat.
-    return Held(pa.table(keys, list(map(str, numbers))), take=values.take, labels=labels)
+    return Held(pa.table(keys), take=values.take, labels=labels)
+
+
+def _column_of_series(series: Any) -> pa.Array | pa.ChunkedArray:
+    return series.to_arrow() if library_of(series) == "cudf" else pa.array(series, from_pandas=True)
+
+
+def series_of(values: Any, by: By) -> tuple[dict[str, Any], list[Any] | None]:
+    """A series of pandas or cuDF; or of a frame the columns that are named, or all, and the labels of all.
+
+    Those of a frame are named by position: labels may be any objects, and may repeat.
+    """
+    if values.ndim == 1:
+        return {ONE_COLUMN: values}, None
+    labels = list(values.columns)
+    numbers = range(len(labels)) if by is None else [_number_of(label, labels) for label in labels_named(by, labels)]
+    return {str(number): values.iloc[:, number] for number in numbers}, labels
 
 
 def labels_named(by: Any, labels: list[Any]) -> list[Any]:
@@ -245,9 +257,16 @@ def is_frame(values: Any) -> bool:
     return library_of(values) == "pandas" and getattr(values, "ndim", 0) == 2
 
 
+def is_cudf_frame(values: Any) -> bool:
+    """Whether it is a frame of cuDF."""
+    return library_of(values) == "cudf" and getattr(values, "ndim", 0) == 2
+
+
 def labels_of(values: Any) -> dict[str, Any]:
-    """The column labels of a pandas frame that are not text, by their Arrow names; none for other tables."""
-    return {str(label): label for label in values.columns if not isinstance(label, str)} if is_frame(values) else {}
+    """The column labels of a frame that are not text, by their Arrow names; none for other tables."""
+    if not is_frame(values) and not is_cudf_frame(values):
+        return {}
+    return {str(label): label for label in values.columns if not isinstance(label, str)}
 
 
 def hold_table(values: Any) -> tuple[pa.Table, Callable[[pa.Table], Any]]:
@@ -257,6 +276,9 @@ def hold_table(values: Any) -> tuple[pa.Table, Callable[[pa.Table], Any]]:
             return pa.Table.from_pandas(values, preserve_index=False), pa.Table.to_pandas
         except cannot_convert() as error:
             raise UsageError(f"this DataFrame has a column that Arrow cannot hold: {told_of(error)}") from None
+    if is_cudf_frame(values):
+        table = values.to_arrow(preserve_index=False)
+        return table.rename_columns(list(map(str, values.columns))), type(values).from_arrow
     held = hold(values)
     if isinstance(held.contents, np.ndarray) or held.contents.column_names == [ONE_COLUMN]:
         raise UsageError(f"a {type(values).__name__} is no table; join_indices takes keys alone")

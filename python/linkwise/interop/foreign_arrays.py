@@ -159,14 +159,6 @@ def _is_host_table(value: Any) -> bool:
     return type(value).__module__.startswith("pyarrow") and not isinstance(value, pa.Array)
 
 
-def columns_of_table(value: Any) -> dict[str, ArrowPart] | None:
-    """The columns of a table on a GPU with Arrow's C device interface; ``None`` for anything else."""
-    if hasattr(value, "__dlpack_device__") or type(value).__module__.startswith("pyarrow"):
-        return None
-    part = ArrowPart.of(value)
-    return part.columns() if part is not None and part.is_table and part.gpu is not None else None
-
-
 def column_of(numbers: npt.NDArray[Any], is_null: npt.NDArray[Any] | None, kind: pa.DataType) -> pa.Array:
     """A column in host memory of a type for which ``is_number`` holds. ``is_null``: bytes, 0 where there is a value."""
     if pa.types.is_boolean(kind):

@@ -17,9 +17,9 @@ from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise.columns.inside import names_inside, with_fields
 from linkwise.columns.sort_keys import listed
-from linkwise.interop.containers import hold_table, is_frame, labels_named, labels_of, native_of
+from linkwise.interop.containers import hold_table, is_cudf_frame, is_frame, labels_named, labels_of, native_of
 from linkwise.interop.device_arrays import copied_to_host
-from linkwise.interop.foreign_arrays import columns_of_table
+from linkwise.interop.gpu_frames import columns_of_frame, columns_of_table, frame_of
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.device.gpu_table import GpuTable
@@ -59,8 +59,8 @@ def join(
     left, right
         Tables of PyArrow, Polars, pandas or Narwhals, or any object with Arrow's PyCapsule interface. Never changed.
         Two pandas frames may have columns of any type, Python objects included; the result has a fresh index. Or two
-        dictionaries of columns that lie on the GPUs, or tables there with Arrow's ``__arrow_c_device_array__`` (see
-        ``GpuTable``), whose rows stay there.
+        dictionaries of columns that lie on the GPUs, tables there with Arrow's ``__arrow_c_device_array__`` (see
+        ``GpuTable``), or frames of cuDF, whose rows stay there.
     on, left_on, right_on
         The columns whose values must be equal, by one name or by a name for each side. Their types may differ in
         width, unit or layout. Columns named by ``on`` appear once in the result. A field of a struct is named by its
@@ -91,9 +91,12 @@ def join(
     """
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
-    on_gpus = [side if isinstance(side, Mapping) else columns_of_table(side) for side in (left, right)]
+    is_plain = (nulls_equal, validate, presorted) == (False, "m:m", False)
+    on_gpus = [columns_of_frame(side) or _columns_there(side) for side in (left, right)]
+    if None in on_gpus or not is_plain or options.plan is not None:
+        on_gpus = [_columns_there(side) for side in (left, right)]  # as frames of cuDF can be copied to host memory
     if on_gpus != [None, None]:
-        if (nulls_equal, validate, presorted) != (False, "m:m", False):
+        if not is_plain:
             raise UsageError("of dictionaries of columns on GPUs, join takes on=, how=, suffix= and order=")
         if options.plan is not None:
             raise UsageError("plan= is for data in host memory and for single arrays, not for dictionaries of columns")
@@ -101,7 +104,8 @@ def join(
             raise UsageError("one side lies on GPUs, and the other does not; bring both to one place")
         tables = [GpuTable(side, **execution) for side in on_gpus]
         joined = tables[0].join(tables[1], on, left_on=left_on, right_on=right_on, how=how, suffix=suffix, order=order)
-        return cast(Relation, joined.to_dict())
+        columns = joined.to_dict()
+        return cast(Relation, frame_of(columns, left, right) if is_cudf_frame(left) else columns)
     (left, as_given), (right, _) = native_of(left), native_of(right)
     labels = labels_of(right) | labels_of(left)
     named = [_named(columns, labels) for columns in (on, left_on, right_on)]
@@ -112,7 +116,7 @@ def join(
     keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on, inside)
     left_table, right_table = with_fields(left_table, keys.inside[0]), with_fields(right_table, keys.inside[1])
     result = None
-    if (nulls_equal, validate, presorted) == (False, "m:m", False):
+    if is_plain:
         check_order(order)
         result = resident_join(left_table, right_table, keys, how, order, suffix, options)
     if result is None:
@@ -123,6 +127,11 @@ def join(
     if options.verify_all:
         check_join(left_table, right_table, result, keys, how, nulls_equal=nulls_equal)
     return cast(Relation, as_given(give_back(result)))
+
+
+def _columns_there(side: Any) -> Mapping[str, Any] | None:
+    """The columns of a side that can only be used on the GPUs."""
+    return side if isinstance(side, Mapping) else columns_of_table(side)
 
 
 def _hold_both(left: Any, right: Any, keys: set[str]) -> tuple[pa.Table, pa.Table, Callable[[pa.Table], Any]]:

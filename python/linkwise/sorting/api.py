@@ -17,16 +17,16 @@ from linkwise._typing import Array
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, SortKey, one_direction
-from linkwise.interop.containers import hold
+from linkwise.interop.containers import FRAMES, hold, library_of
 from linkwise.interop.device_arrays import list_of_arrays, single_array
-from linkwise.interop.foreign_arrays import columns_of_table
+from linkwise.interop.gpu_frames import columns_of_table, hold_keys
 from linkwise.runtime.execution import ExecutionOptions, Progress, SortExecution, nothing_is_said, takes_execution
 from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.check import check_in_order, check_rows_in_order
 from linkwise.sorting.device_sort import GpuSort
-from linkwise.sorting.device_tables import sort_columns
+from linkwise.sorting.device_tables import order_of_columns, sort_columns
 from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
 from linkwise.sorting.resident_sort import may_be_resident, resident_sort
@@ -51,13 +51,19 @@ def sort_values(
     selection: Selection = EVERYTHING,
 ) -> tuple[Values, SortReport | None]:
     """Sort anything that can be sorted. For arrays on GPUs, a report waits until all is done, so it is optional."""
+    others = (out, payload, options.plan)
+    is_plain = not donate and selection == EVERYTHING and all(argument is None for argument in others)
+    of_cudf = hold_keys(values, by) if is_plain and not with_report else None
+    if of_cudf is not None:
+        held, on_gpu = of_cudf
+        (order,) = order_of_columns(on_gpu, options, held.keys(by, descending, nulls))
+        return cast(Any, held.take)(order), None
     columns = values if isinstance(values, Mapping) else columns_of_table(values)
     if columns is not None:
-        others = (out, payload, options.plan)
-        if donate or selection != EVERYTHING or any(argument is not None for argument in others):
+        if not is_plain:
             raise UsageError("of a dictionary of columns on GPUs, sort takes by=, descending= and nulls= alone")
         return cast(Values, sort_columns(columns, options, by, descending, nulls)), None
-    arrays = list_of_arrays(values) or single_array(values)
+    arrays = None if library_of(values) in FRAMES else list_of_arrays(values) or single_array(values)
     if arrays is not None:
         if by is not None or out is not None or not selection.is_everything:
             raise UsageError("by=, out=, top_k and unique are for data in host memory, not for arrays on GPUs")
@@ -152,7 +158,8 @@ def sort_and_report(
     result, report = sort_values(
         values, options, by=by, descending=descending, nulls=nulls, out=out, payload=payload, donate=donate
     )
-    assert report is not None
+    if report is None:
+        raise UsageError("tables on GPUs are sorted without a report; call sort")
     return result, replace(report, wall_seconds=time.perf_counter() - began)
 
 
@@ -184,8 +191,8 @@ def sort(
         object comes back) or DLPack. Keys may be bool, integers, floats, decimals, dates, times, timestamps,
         durations, strings, bytes of fixed or variable length, and dictionaries of these; other columns may have any
         type. Or what lies on the GPUs (``docs/gpu-arrays.md``): an array of torch, CuPy or another DLPack library, a
-        list with one for each GPU, a dictionary of such columns, or a table with Arrow's ``__arrow_c_device_array__``
-        (see ``GpuTable``).
+        list with one for each GPU, a dictionary of such columns, a table with Arrow's ``__arrow_c_device_array__``
+        (see ``GpuTable``), or a frame or series of cuDF.
     by
         The column or columns to sort a table by, the most significant first.
     descending, nulls

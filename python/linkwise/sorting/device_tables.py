@@ -253,8 +253,19 @@ def sort_columns(
     gpus = GpuColumns(arrays.execution)
     lent = arrays.lent_to(gpus)
     keys = sort_keys_of(list(lent), by, descending, nulls)
-    rows, first = sorted_rows(gpus, keys, lambda name: _words(gpus, name, lent[name]), lambda name: lent[name].nulls)
+    rows, first = _order(gpus, lent, keys)
     return arrays.like(_taken(gpus, lent, rows, keys[0].column, first))
+
+
+def order_of_columns(columns: Mapping[str, Any], options: ExecutionOptions, keys: Sequence[SortKey]) -> Parts:
+    """The numbers of a table's rows in order, there."""
+    arrays = ArraysOnGpus(columns, options)
+    gpus = GpuColumns(arrays.execution)
+    return _order(gpus, arrays.lent_to(gpus), keys)[0]
+
+
+def _order(gpus: GpuColumns, lent: Mapping[str, Lent], keys: Sequence[SortKey]) -> tuple[Parts, Parts | None]:
+    return sorted_rows(gpus, keys, lambda name: _words(gpus, name, lent[name]), lambda name: lent[name].nulls)
 
 
 def _words(gpus: GpuColumns, name: str, column: Lent) -> list[Parts]:

@@ -12,8 +12,9 @@ from linkwise._core import OutOfMemoryError, UsageError
 from linkwise.columns.key_types import is_number
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.containers import hold_table
-from linkwise.interop.foreign_arrays import columns_of_table, is_text
+from linkwise.interop.foreign_arrays import is_text
 from linkwise.interop.gpu_column import as_dict, struct_of
+from linkwise.interop.gpu_frames import columns_of_frame, columns_of_table
 from linkwise.joining.device.brought_columns import (
     WORTH_BRINGING,
     ArrowColumns,
@@ -107,9 +108,10 @@ class GpuTable:
         By name, an array on a GPU, or a list with one for each of several GPUs: of CuPy, torch or any library with
         DLPack or the CUDA array interface: integers and floats of 8 to 64 bits and, of CuPy and torch, bools; with
         nulls, a ``MaskedArray`` of two. Or a column with Arrow's ``__arrow_c_device_array__``: numbers, bools, times,
-        strings and bytes, nulls included; or a table with that interface, as a whole. All columns have as many rows on
-        each GPU; fewer than 2**32 in all. They are never changed, and must not be while the table or one made from it
-        is in use. On a described machine (``machine=``), NumPy and PyArrow arrays stand in for them.
+        strings and bytes, nulls included; or a table with that interface, as a whole, or a frame of cuDF. All columns
+        have as many rows on each GPU; fewer than 2**32 in all. They are never changed, and must not be while the table
+        or one made from it is in use. On a described machine (``machine=``), NumPy and PyArrow arrays stand in for
+        them.
 
         Or a table in host memory, of PyArrow, Polars, pandas or Narwhals, for the GPUs that ``gpus`` names. Its columns
         may have any type; one that is a key is copied to the GPUs once, of strings and bytes as words. Other keys that
@@ -128,7 +130,7 @@ class GpuTable:
     def __init__(self, columns: Any, **execution: Unpack[JoinExecution]) -> None:
         options = ExecutionOptions.of(execution, JoinPlan)
         self._like: dict[str, GivenColumn] = {}  # by inner name, what a column of a result is to be like
-        on_gpus = columns if isinstance(columns, Mapping) else columns_of_table(columns)
+        on_gpus = columns if isinstance(columns, Mapping) else columns_of_frame(columns) or columns_of_table(columns)
         self._relation = self._of_table(columns, options) if on_gpus is None else self._of_arrays(on_gpus, options)
 
     def _of_arrays(self, columns: Mapping[str, Any], options: ExecutionOptions) -> Relation:
