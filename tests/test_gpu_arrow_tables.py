@@ -181,8 +181,8 @@ def test_sort_of_tables_in_host_memory(data: Any) -> None:
     how: dict[str, Any] = {"by": by, "descending": [data.draw(st.booleans()) for _ in by]}
     how["nulls"] = [data.draw(st.sampled_from(["first", "last"])) for _ in by]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("linkwise.sorting.resident_sort._LEAST_ROWS", 0)
-        patch.setattr("linkwise.sorting.resident_sort.gpus_gather_faster", lambda *_: True)
+        patch.setattr("linkwise.sorting.device.resident_sort._LEAST_ROWS", 0)
+        patch.setattr("linkwise.sorting.device.resident_sort.gpus_gather_faster", lambda *_: True)
         patch.setattr("linkwise.sorting.api.sort_table", None)
         found = linkwise.sort(table, machine=MACHINE, gpus=list(range(data.draw(st.integers(1, 3)))), **how)
     expected = linkwise.sort(table, strategy="cpu", **how)
@@ -198,7 +198,7 @@ def test_slow_links_leave_rows_to_the_cores() -> None:
 
 @pytest.mark.parametrize("is_tried", [False, True])
 def test_what_does_not_fit_takes_another_way(is_tried: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("linkwise.sorting.resident_sort", "linkwise.joining.device.resident_join"):
+    for module in ("linkwise.sorting.device.resident_sort", "linkwise.joining.device.resident_join"):
         monkeypatch.setattr(f"{module}._LEAST_ROWS", 1)
         monkeypatch.setattr(f"{module}.gpus_gather_faster", lambda *_: True)
         if is_tried:

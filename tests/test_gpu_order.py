@@ -20,7 +20,7 @@ from columns import cut
 from linkwise.columns.sort_keys import sort_keys_of
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting import gpu_order
-from linkwise.sorting.gpu_order import order_on_gpus
+from linkwise.sorting.device.gpu_order import order_on_gpus
 from linkwise.sorting.row_keys import RowKeys
 
 MACHINE = "dgx-a100"

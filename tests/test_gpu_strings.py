@@ -134,7 +134,7 @@ def test_text_of_two_joins() -> None:
 def test_more_bytes_than_narrow_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
     table = some_table(300, 8)
     there = GpuTable(shares(table, [120, 300]), machine=MACHINE)
-    for module in ("interop.foreign_arrays", "sorting.brought"):
+    for module in ("interop.foreign_arrays", "sorting.device.brought"):
         monkeypatch.setattr(f"linkwise.{module}.MOST_NARROW_BYTES", 100)
     found = there.sort("row").to_arrow()
     assert found.equals(table) and found["name"].num_chunks > 10

@@ -14,7 +14,7 @@ import linkwise
 from conftest import SEEDS
 from linkwise import GpuTable, MaskedArray, UsageError, _core
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.sorting.device_columns import GpuColumns
+from linkwise.sorting.device.device_columns import GpuColumns
 from test_device_join import parts_of
 from test_device_sort import on_gpu
 

@@ -25,11 +25,11 @@ from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.check import check_in_order, check_rows_in_order
-from linkwise.sorting.device_sort import GpuSort
-from linkwise.sorting.device_tables import order_of_columns, sort_columns
+from linkwise.sorting.device.device_sort import GpuSort
+from linkwise.sorting.device.device_tables import order_of_columns, sort_columns
+from linkwise.sorting.device.resident_sort import may_be_resident, resident_sort
 from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
-from linkwise.sorting.resident_sort import may_be_resident, resident_sort
 from linkwise.sorting.tables import order_of_table, sort_table
 
 _MANY_ROWS = 1 << 20  # whose checksum is worth a thread

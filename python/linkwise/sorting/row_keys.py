@@ -18,7 +18,7 @@ from linkwise.columns.inside import column_named
 from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
-from linkwise.sorting.gpu_order import order_on_gpus
+from linkwise.sorting.device.gpu_order import order_on_gpus
 from linkwise.sorting.host_sort import row_number_bytes, sort_keys
 from linkwise.sorting.report import SortReport, Steps
 

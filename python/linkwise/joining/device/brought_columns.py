@@ -11,8 +11,8 @@ from linkwise.columns.key_types import is_number
 from linkwise.columns.ranks import in_common
 from linkwise.interop.foreign_arrays import is_text
 from linkwise.joining.device.late_materialization import Overlay, Piece, Relation, RowNumbers
-from linkwise.sorting.brought import Brought, TextExtent, bring, text_extent
-from linkwise.sorting.device_columns import GpuColumns, Parts, Strings
+from linkwise.sorting.device.brought import Brought, TextExtent, bring, text_extent
+from linkwise.sorting.device.device_columns import GpuColumns, Parts, Strings
 
 WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many of its rows is wanted
 

@@ -11,7 +11,7 @@ from linkwise.joining.device.device_join import Pairs, by_left_rows, found_rows
 from linkwise.joining.host_join import leaves_to_gpus
 from linkwise.joining.matching import Order
 from linkwise.planning.constraints import resident_plan
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts
+from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts
 
 
 class JoinableColumns(GpuColumns):

@@ -30,9 +30,9 @@ from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
-from linkwise.sorting.brought import MOST_TEXT, TextExtent, in_host_memory, text_in_host_memory
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
-from linkwise.sorting.device_tables import (
+from linkwise.sorting.device.brought import MOST_TEXT, TextExtent, in_host_memory, text_in_host_memory
+from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
+from linkwise.sorting.device.device_tables import (
     ArraysOnGpus,
     GivenColumn,
     Lent,

@@ -14,8 +14,8 @@ from linkwise._core import OutOfMemoryError, UsageError
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_sides, rows_of_rows
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.sorting.brought import TextExtent
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
+from linkwise.sorting.device.brought import TextExtent
+from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
 
 
 class RowNumbers:

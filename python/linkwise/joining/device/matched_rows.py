@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from linkwise.joining.device.device_columns import JoinableColumns
 from linkwise.joining.matching import How, Order
-from linkwise.sorting.device_columns import Parts
+from linkwise.sorting.device.device_columns import Parts
 
 KEEPS_LEFT, KEEPS_RIGHT = ("left", "full", "anti"), ("right", "full")
 """The kinds of joins that keep rows of a side without a partner."""

@@ -21,9 +21,9 @@ from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.runtime.session import open_session
-from linkwise.sorting.brought import TextExtent, text_extent
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, for_rows
-from linkwise.sorting.device_tables import sorted_rows
+from linkwise.sorting.device.brought import TextExtent, text_extent
+from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, for_rows
+from linkwise.sorting.device.device_tables import sorted_rows
 from linkwise.sorting.report import SortReport
 
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast on the cores

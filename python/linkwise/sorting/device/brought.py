@@ -18,7 +18,7 @@ from linkwise.columns.key_types import is_number
 from linkwise.columns.ranks import ranked
 from linkwise.columns.take import take
 from linkwise.interop.foreign_arrays import MOST_NARROW_BYTES, column_of, has_narrow_offsets, is_text, text_of
-from linkwise.sorting.device_columns import GpuColumns, Parts
+from linkwise.sorting.device.device_columns import GpuColumns, Parts
 
 _MOST_WORDS = 64  # of a string; each costs a sort
 

@@ -26,8 +26,8 @@ from linkwise.interop.gpu_column import GpuColumn, as_dict
 from linkwise.interop.masked_array import MaskedArray, null_bytes, values_to_compare, with_nulls
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.sorting.brought import MOST_TEXT, TextExtent, extent_of
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
+from linkwise.sorting.device.brought import MOST_TEXT, TextExtent, extent_of
+from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
 
 _NULLS = {"of_set": 0, "of_clear": 255}  # the bytes that bits of validity become
 _BOOLS = {"of_set": 1, "of_clear": 0}

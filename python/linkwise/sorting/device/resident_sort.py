@@ -12,9 +12,9 @@ from linkwise.columns.key_types import is_number
 from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import gpus_may_sort
-from linkwise.sorting.brought import bring, in_host_memory
-from linkwise.sorting.device_columns import MOST_ROWS, GpuColumns, Parts, fit_there, for_rows
-from linkwise.sorting.device_tables import sorted_rows
+from linkwise.sorting.device.brought import bring, in_host_memory
+from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, fit_there, for_rows
+from linkwise.sorting.device.device_tables import sorted_rows
 
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast in other ways
 
