@@ -4,7 +4,8 @@
 
 Both take the same columns of libcudf where these lie. The table has a name of 4 to 18 letters, a timestamp, a comment
 like the name and a row number, and is sorted by name and falling timestamp, stably. It is joined with a tenth as many
-rows by text of 20 digits; the result has all columns of both.
+rows by text of 20 digits; the result has all columns of both. A third as many rows are sorted by addresses of 40 to 90
+bytes, which begin alike, and have their row numbers beside them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pylibcudf
 
 import linkwise
@@ -44,12 +46,26 @@ def table_of(rows: int, keys: int) -> pa.Table:
     )
 
 
-def sorted_by_cudf(table: pylibcudf.Table) -> pylibcudf.Table:
-    """By name and falling timestamp."""
-    by = pylibcudf.Table(table.columns()[:2])
+def addresses(rows: int) -> pa.Table:
+    """Few sites, more sections, and many pages."""
+    random = np.random.default_rng(1)
+    words = words_of(random, _NAMES)
+
+    def part(among: int) -> pa.Array:
+        return words.slice(0, among).take(pa.array(random.integers(0, among, rows, dtype=np.int32)))
+
+    parts = [pa.scalar("https://www."), part(100), pa.scalar(".org/"), part(1000), part(_NAMES), part(_NAMES)]
+    return pa.table({"address": pc.binary_join_element_wise(*parts, "/"), "row": np.arange(rows)})
+
+
+def sorted_by_cudf(table: pylibcudf.Table, *descending: bool) -> pylibcudf.Table:
+    """By the first columns."""
+    by = pylibcudf.Table(table.columns()[: len(descending)])
     order, nulls = pylibcudf.types.Order, pylibcudf.types.NullOrder
-    how = [order.ASCENDING, order.DESCENDING], [nulls.AFTER, nulls.BEFORE]
-    return pylibcudf.sorting.stable_sort_by_key(table, by, *how)
+    orders = [order.DESCENDING if falls else order.ASCENDING for falls in descending]
+    return pylibcudf.sorting.stable_sort_by_key(
+        table, by, orders, [nulls.BEFORE if falls else nulls.AFTER for falls in descending]
+    )
 
 
 def joined_by_cudf(left: pylibcudf.Table, right: pylibcudf.Table) -> pylibcudf.Table:
@@ -84,13 +100,17 @@ def main() -> None:
     keys = rows // 10
     left = pylibcudf.Table.from_arrow(table_of(rows, keys))
     right = pylibcudf.Table.from_arrow(pa.table({"key": in_text(np.arange(keys)), "more": np.arange(keys)}))
+    long = pylibcudf.Table.from_arrow(addresses(rows // 3))
     calls = {
         "sort": lambda: linkwise.sort(left, by=["0", "1"], descending=[False, True]),
-        "cudf, sort": lambda: sorted_by_cudf(left),
+        "cudf, sort": lambda: sorted_by_cudf(left, False, True),
         "join": lambda: linkwise.join(left, right, left_on="4", right_on="0"),
         "cudf, join": lambda: joined_by_cudf(left, right),
+        "long": lambda: linkwise.sort(long, by="0"),
+        "cudf, long": lambda: sorted_by_cudf(long, False),
     }
     check(calls["sort"](), calls["cudf, sort"](), "sort", in_order=True)
+    check(calls["long"](), calls["cudf, long"](), "sort by long text", in_order=True)
     check(calls["join"](), calls["cudf, join"](), "join", in_order=False)
     seconds = times_in_turn(calls, options.repetitions, timed)
     medians = {call: statistics.median(times) for call, times in seconds.items()}

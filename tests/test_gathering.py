@@ -115,10 +115,10 @@ def test_strings(device: OnDevice, index: Any, shift: int) -> None:
 @pytest.mark.parametrize("words", [1, 3, 8])
 @pytest.mark.parametrize("begin", [0, 5])
 def test_string_words(device: OnDevice, begin: int, words: int) -> None:
-    """Seven bytes and their number, of strings of any length, beginning anywhere."""
+    """Seven bytes and their number, or 8 if there are more, of strings of any length, beginning anywhere."""
     random = np.random.default_rng(words)
     strings = [LONG[: random.integers(0, len(LONG))].encode() for _ in range(300)]
-    strings[:5] = b"", b"\0", b"\xff" * 12, b"begin" + b"\0" * 7, b"begin" + b"seven b"
+    strings[:6] = b"", b"\0", b"\xff" * 12, b"begin" + b"\0" * 7, b"begin" + b"seven b", b"begin" + b"seven by"
     nulls = random.integers(0, 2, 300).astype(np.uint8) * np.uint8(255)
     ends = np.cumsum([0, *map(len, strings)]).astype(np.uint64)
     source = _core.StringPiece(device.put(ends), device.put(np.frombuffer(b"".join(strings), np.uint8)))
@@ -127,8 +127,8 @@ def test_string_words(device: OnDevice, begin: int, words: int) -> None:
         _core.string_words(device.runtime, device.stream, source, device.put(are_null), begin, to)
         for word, found in enumerate(to):
             first = begin + 7 * word
-            parts = [string[first : first + 7] for string in strings]
-            expected = [int.from_bytes(part.ljust(7, b"\0")) << 8 | len(part) for part in parts]
+            parts = [string[first : first + 8] for string in strings]
+            expected = [int.from_bytes(part[:7].ljust(7, b"\0")) << 8 | len(part) for part in parts]
             if len(are_null):
                 expected = [
                     (1 << 64) - 1 if is_null else number for number, is_null in zip(expected, nulls, strict=True)
@@ -157,6 +157,40 @@ def test_list_marked(device: OnDevice, count: int) -> None:
     to = device.memory(8 * int(sums[-1]))
     _core.list_marked(device.runtime, device.stream, device.put(marks), device.put(sums), 1000, to)
     assert (device.get(to, np.uint64) == np.flatnonzero(marks) + 1000).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3001])
+def test_mark_ties(device: OnDevice, count: int) -> None:
+    random = np.random.default_rng(count)
+    words = np.sort(random.integers(0, max(count // 3, 2), count).astype(np.uint64) << np.uint64(8))
+    words += random.choice(np.array([7, 8], np.uint64), count)  # its end, or it goes on
+    words = np.sort(words)
+    changes = np.ones(count, np.uint32)
+    changes[1:] = words[1:] != words[:-1]
+    changes[:1] = random.integers(0, 2)
+    for after in ([], [0], [1]):
+        marks = device.put(np.full(count, 9, np.uint32))
+        _core.mark_ties(
+            device.runtime, device.stream, device.put(words), device.put(changes),
+            device.put(np.array(after, np.uint32)), marks,
+        )  # fmt: skip
+        is_next = np.append(changes, after or [1])[1:] == 0
+        expected = (words & np.uint64(255) == 8) & ((changes == 0) | is_next[:count])
+        assert (device.get(marks, np.uint32) == expected).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 3001])
+def test_refine_ranks(device: OnDevice, count: int) -> None:
+    random = np.random.default_rng(count)
+    ranks, finer = (random.integers(0, 1 << 32, count, dtype=np.uint32) for _ in range(2))
+    is_tied = random.random(count) < 0.3
+    at = np.flatnonzero(is_tied).astype(np.uint64) + np.uint64(1000)
+    to = device.memory(8 * count)
+    _core.refine_ranks(
+        device.runtime, device.stream, device.put(ranks), device.put(at), 1000, device.put(finer[is_tied]), to
+    )
+    expected = ranks.astype(np.uint64) << np.uint64(32) | np.where(is_tied, finer, 0).astype(np.uint64)
+    assert (device.get(to, np.uint64) == expected).all()
 
 
 @pytest.mark.parametrize("first", [0, 1, 31, 64])

@@ -19,7 +19,7 @@ import linkwise
 from columns import cut
 from linkwise.columns.sort_keys import sort_keys_of
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.sorting import gpu_order
+from linkwise.sorting.device import gpu_order
 from linkwise.sorting.device.gpu_order import order_on_gpus
 from linkwise.sorting.row_keys import RowKeys
 
@@ -124,9 +124,10 @@ def test_left_to_the_cores(given: dict[str, Any]) -> None:
     assert order_on_gpus([table["name"]], [False], [False], options) is None
 
 
-def test_long_strings_are_left_to_the_cores() -> None:
-    column = pa.chunked_array([["x" * length for length in (1, 500)]])
-    assert order_on_gpus([column], [False], [False], options_of(1)) is None
+def test_long_strings() -> None:
+    column = pa.chunked_array([["x" * length for length in (500, 1, 9000)]])
+    found = order_on_gpus([column], [False], [False], options_of(1))
+    assert found is not None and found[0].tolist() == [1, 0, 2]
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:
@@ -134,7 +135,8 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     table = text_table(500)
     pq.write_table(table, tmp_path / "in.parquet")
     program = (
-        "from linkwise.sorting import gpu_order; gpu_order._LEAST_ROWS = 0; from linkwise.cli.main import main; main()"
+        "from linkwise.cli.main import main; from linkwise.sorting.device import gpu_order; "
+        "gpu_order._LEAST_ROWS = 0; main()"
     )
     files = [str(tmp_path / "in.parquet"), "-o", str(tmp_path / "out.parquet")]
     asked = ["sort", *files, "-k", "name", "-k", "at", "--machine", MACHINE, "--json"]

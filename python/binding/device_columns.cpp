@@ -214,6 +214,33 @@ std::vector<DeviceArray> starts_of(const nb::object& runtime, const std::vector<
                    nb::dtype<std::int64_t>());
 }
 
+std::vector<DeviceArray> ties_of(const nb::object& runtime, const std::vector<int>& gpus,
+                                 const std::vector<DeviceArray>& ranks, const std::vector<DeviceArray>& words) {
+  const auto work = [](Runtime& on, std::span<const int> where, std::span<const DeviceColumn> columns) {
+    if (columns[0].element_bytes != 4 || columns[1].element_bytes != 8)
+      throw UsageError("ranks have 4 bytes, and words 8");
+    return tied_rows(on, where, columns[0], columns[1]);
+  };
+  return arrays_of(runtime, of_rows_in_order(nb::cast<Runtime&>(runtime), gpus, {ranks, words}, work),
+                   nb::dtype<std::int64_t>());
+}
+
+std::vector<DeviceArray> refined(const nb::object& runtime_object, const std::vector<int>& gpus,
+                                 const std::vector<DeviceArray>& ranks, const std::vector<DeviceArray>& positions,
+                                 const std::vector<DeviceArray>& finer) {
+  auto& runtime = nb::cast<Runtime&>(runtime_object);
+  const std::vector<DeviceColumn> of_ranks = columns_of({ranks}, gpus, runtime),
+                                  of_ties = columns_of({positions, finer}, gpus, runtime);
+  if (of_ranks[0].element_bytes != 4 || of_ties[0].element_bytes != 8 || of_ties[1].element_bytes != 4)
+    throw UsageError("ranks have 4 bytes, and positions 8");
+  std::vector<ColumnPart> parts;
+  {
+    const nb::gil_scoped_release release;
+    parts = refined_ranks(runtime, gpus, of_ranks[0], of_ties[0], of_ties[1]);
+  }
+  return arrays_of(runtime_object, std::move(parts), nb::dtype<std::uint64_t>());
+}
+
 std::vector<DeviceArray> hashes_of(const nb::object& runtime_object, const std::vector<int>& gpus,
                                    const std::vector<std::vector<DeviceArray>>& columns) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
@@ -384,6 +411,10 @@ void bind_device_columns(nb::module_& m) {
   m.def("starts_of_runs", &starts_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
         "For rows in order by some columns, the positions of those that differ from the one before, the first one "
         "included, and the number of rows, of 8 bytes.");
+  m.def("tied_rows", &ties_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("ranks"), nb::arg("words"),
+        "The positions of strings in order that their words, of which these are the last, do not tell apart.");
+  m.def("refined_ranks", &refined, nb::arg("runtime"), nb::arg("gpus"), nb::arg("ranks"), nb::arg("positions"),
+        nb::arg("finer"), "Ranks of 8 bytes: those of 4 bytes and, at these positions, finer ones.");
   m.def("row_hashes", &hashes_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
         "A hash of 64 bits of each row of columns with elements of 4 or 8 bytes.");
   m.def("unequal_pairs", &unequal, nb::arg("runtime"), nb::arg("gpus"), nb::arg("left"), nb::arg("left_rows"),

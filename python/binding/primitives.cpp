@@ -8,6 +8,7 @@
 #include "linkwise/primitives/host/multiway_merge.hpp"
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/primitives/row_hashes.hpp"
+#include "linkwise/primitives/ties.hpp"
 
 namespace nb = nanobind;
 
@@ -162,6 +163,10 @@ void bind_sorting(nb::module_& m) {
         nb::arg("elements"), nb::arg("before"), nb::arg("marks"));
   m.def("list_marked", &list_marked, nb::arg("runtime"), nb::arg("stream"), nb::arg("marks"), nb::arg("sums"),
         nb::arg("first"), nb::arg("to"));
+  m.def("mark_ties", &mark_ties, nb::arg("runtime"), nb::arg("stream"), nb::arg("words"), nb::arg("changes"),
+        nb::arg("next"), nb::arg("marks"));
+  m.def("refine_ranks", &refine_ranks, nb::arg("runtime"), nb::arg("stream"), nb::arg("ranks"), nb::arg("positions"),
+        nb::arg("first"), nb::arg("finer"), nb::arg("to"));
   m.def("set_bytes", &set_bytes, nb::arg("runtime"), nb::arg("stream"), nb::arg("to"), nb::arg("byte"));
   m.def("sample", &sample, nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"),
         nb::arg("keys"), nb::arg("seed"), nb::arg("tag_base"), nb::arg("codes"), nb::arg("tags"));

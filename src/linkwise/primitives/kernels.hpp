@@ -164,6 +164,16 @@ class Kernels {
   /// to[sums[i]] = first + i where marks[i] is not 0; sums[i] is how many are marked before.
   virtual void list_marked(void* stream, const std::uint32_t* marks, const std::uint64_t* sums, std::uint64_t first,
                            std::uint64_t* to, std::uint64_t count) const = 0;
+  /// marks[i] = 1 where word i of a string in order (pieces.hpp) is one beside it as well, and the string goes on;
+  /// otherwise 0. changes[i]: whether the word differs from the one before; *next: of the word that follows the last
+  /// one, null if none does.
+  virtual void mark_ties(void* stream, const std::uint64_t* words, const std::uint32_t* changes,
+                         const std::uint32_t* next, std::uint32_t* marks, std::uint64_t count) const = 0;
+  /// to[i] = ranks[i] * 2^32.
+  virtual void widen_ranks(void* stream, const std::uint32_t* ranks, std::uint64_t* to, std::uint64_t count) const = 0;
+  /// ranks[positions[i] - first] += finer[i].
+  virtual void refine_ranks(void* stream, const std::uint64_t* positions, std::uint64_t first,
+                            const std::uint32_t* finer, std::uint64_t* ranks, std::uint64_t count) const = 0;
   /// Sets every byte.
   virtual void set_bytes(void* stream, void* to, std::uint8_t byte, std::uint64_t bytes) const = 0;
   /// The code of one key of each of `samples` equal strata, and its tag: tag_base + position. The keys may lie in

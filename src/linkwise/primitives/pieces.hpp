@@ -111,16 +111,26 @@ LINKWISE_BOTH inline RawString string_of(const RawStrings& strings, std::uint64_
   return {strings.bytes[p] + offset[0], offset[1] - offset[0]};
 }
 
-/// A string from `begin` on, as a word: its next seven bytes, zeros past its end, and how many of these it has. Words
-/// at begin, begin + 7, … compare as the strings from `begin` on do.
+/// A string from `begin` on, as a word: its next seven bytes, zeros past its end, and how many of these it has, or
+/// eight if it goes on after them. Words at begin, begin + 7, … compare as the strings from `begin` on do.
 constexpr int bytes_of_word = 7;
 LINKWISE_BOTH inline std::uint64_t string_word(const RawString& string, std::uint64_t begin) {
   const std::uint64_t rest = string.length > begin ? string.length - begin : 0;
   const std::uint64_t count = rest < bytes_of_word ? rest : bytes_of_word;
-  std::uint64_t word = count;
+  std::uint64_t word = count + (rest > count ? 1 : 0);
   for (std::uint64_t i = 0; i < count; ++i)
     word |= std::uint64_t{string.data[begin + i]} << 8 * (static_cast<std::uint64_t>(bytes_of_word) - i);
   return word;
+}
+/// Whether a string goes on after one of its words.
+LINKWISE_BOTH inline bool goes_on(std::uint64_t word) { return (word & 0xff) == bytes_of_word + 1; }
+
+/// Whether word i of strings in order is one beside it as well, and its string goes on: see Kernels::mark_ties.
+LINKWISE_BOTH inline bool is_tied(const std::uint64_t* words, const std::uint32_t* changes, const std::uint32_t* next,
+                                  std::uint64_t i, std::uint64_t count) {
+  if (!goes_on(words[i])) return false;
+  const std::uint32_t* after = i + 1 < count ? changes + i + 1 : next;
+  return changes[i] == 0 || (after != nullptr && *after == 0);
 }
 
 /// Columns of words, made of strings on the same device: word[w] is that at begin + 7 w.

@@ -6,11 +6,12 @@
 #include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/primitives/primitives.hpp"
+#include "linkwise/primitives/ties.hpp"
 
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t mark_bytes = 4, sum_bytes = 8, rank_bytes = 4, position_bytes = 8;
+constexpr std::uint64_t mark_bytes = 4, sum_bytes = 8, rank_bytes = 4, wide_rank_bytes = 8, position_bytes = 8;
 
 // The last element before a part; empty for the first one.
 MemoryView before(const DeviceColumn& column, std::size_t part) {
@@ -20,11 +21,30 @@ MemoryView before(const DeviceColumn& column, std::size_t part) {
   return {};
 }
 
+// The change of the first row after a part; empty for the last one.
+MemoryView after(std::span<const MemoryView> changes, std::size_t part) {
+  while (++part < changes.size())
+    if (changes[part].bytes > 0) return changes[part].slice(0, mark_bytes);
+  return {};
+}
+
 // On each GPU, a mark for each row that differs from the one before, the marks' running sums, and their number.
 struct Marks {
   std::vector<Buffer> room;
   std::vector<MemoryView> marks, sums;
   std::vector<std::uint64_t> rows, counts;
+
+  MemoryView make(Runtime& runtime, Stream stream, std::uint64_t bytes, const char* label) {
+    return room.emplace_back(runtime.allocate(stream.place, bytes, label)).view();
+  }
+  // Sums up the marks of a GPU, whose number is there when `reads` were read.
+  void sum(Runtime& runtime, Stream stream, std::size_t g, std::vector<ReadBack>& reads) {
+    sums.push_back(make(runtime, stream, sum_bytes * (rows[g] + 1), "sums"));
+    if (rows[g] == 0) return;
+    running_sums(runtime, stream, {mark_bytes, false}, marks[g], sums[g],
+                 make(runtime, stream, runtime.kernels().running_sums_scratch_bytes(rows[g]), "scratch"));
+    reads.push_back({stream, sums[g].slice(sum_bytes * rows[g], sum_bytes), &counts[g]});
+  }
 };
 
 enum class First : std::uint8_t { unmarked, marked };
@@ -36,24 +56,19 @@ Marks mark_runs(Runtime& runtime, std::span<const int> gpus, std::span<const Dev
   bool is_first = true;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     const Stream stream = runtime.stream(Place::gpu(gpus[g]), "compute");
-    const auto make = [&](std::uint64_t bytes, const char* label) {
-      return made.room.emplace_back(runtime.allocate(stream.place, bytes, label)).view();
-    };
     const std::uint64_t rows =
         columns.front().parts[g].bytes / static_cast<std::uint64_t>(columns.front().element_bytes);
     made.rows.push_back(rows);
-    const MemoryView marks = made.marks.emplace_back(make(mark_bytes * rows, "marks")),
-                     sums = made.sums.emplace_back(make(sum_bytes * (rows + 1), "sums"));
-    if (rows == 0) continue;
-    set_bytes(runtime, stream, marks, 0);
-    if (is_first && first == First::marked)
-      iota(runtime, stream, ValueWidth::v4, marks.slice(0, mark_bytes), /*first=*/1);
-    is_first = false;
-    for (const DeviceColumn& column : columns)
-      mark_changes(runtime, stream, column.element_bytes, column.parts[g], before(column, g), marks);
-    running_sums(runtime, stream, {mark_bytes, false}, marks, sums,
-                 make(runtime.kernels().running_sums_scratch_bytes(rows), "scratch"));
-    reads.push_back({stream, sums.slice(sum_bytes * rows, sum_bytes), &made.counts[g]});
+    const MemoryView marks = made.marks.emplace_back(made.make(runtime, stream, mark_bytes * rows, "marks"));
+    if (rows > 0) {
+      set_bytes(runtime, stream, marks, 0);
+      if (is_first && first == First::marked)
+        iota(runtime, stream, ValueWidth::v4, marks.slice(0, mark_bytes), /*first=*/1);
+      is_first = false;
+      for (const DeviceColumn& column : columns)
+        mark_changes(runtime, stream, column.element_bytes, column.parts[g], before(column, g), marks);
+    }
+    made.sum(runtime, stream, g, reads);
   }
   if (!reads.empty()) runtime.read_back(reads);
   return made;
@@ -115,6 +130,53 @@ std::vector<ColumnPart> starts_of_runs(Runtime& runtime, std::span<const int> gp
         });
   });
   return starts;
+}
+
+std::vector<ColumnPart> tied_rows(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& ranks,
+                                  const DeviceColumn& words) {
+  std::vector<ColumnPart> tied;
+  runtime.clear_timeline();
+  run_or_abandon(runtime, [&] {
+    runtime.set_phase("rank");
+    const Marks changes = mark_runs(runtime, gpus, std::span(&ranks, 1), First::marked);
+    Marks ties;
+    ties.rows = changes.rows;
+    ties.counts.resize(gpus.size());
+    std::vector<ReadBack> reads;
+    for (std::size_t g = 0; g < gpus.size(); ++g) {
+      const Stream stream = runtime.stream(Place::gpu(gpus[g]), "compute");
+      const std::uint64_t rows = ties.rows[g];
+      ties.marks.push_back(ties.make(runtime, stream, mark_bytes * rows, "marks"));
+      mark_ties(runtime, stream, words.parts[g], changes.marks[g], after(changes.marks, g), ties.marks[g]);
+      ties.sum(runtime, stream, g, reads);
+    }
+    if (!reads.empty()) runtime.read_back(reads);
+    std::uint64_t rows_before = 0;
+    tied = parts_of_marks(
+        runtime, gpus, [&](std::size_t g) { return position_bytes * ties.counts[g]; },
+        [&](std::size_t g, Stream stream, const MemoryView& to) {
+          list_marked(runtime, stream, ties.marks[g], ties.sums[g], rows_before, to);
+          rows_before += ties.rows[g];
+        });
+  });
+  return tied;
+}
+
+std::vector<ColumnPart> refined_ranks(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& ranks,
+                                      const DeviceColumn& positions, const DeviceColumn& finer) {
+  std::vector<ColumnPart> refined;
+  runtime.clear_timeline();
+  run_or_abandon(runtime, [&] {
+    runtime.set_phase("rank");
+    std::uint64_t rows_before = 0;
+    refined = parts_of_marks(
+        runtime, gpus, [&](std::size_t g) { return ranks.parts[g].bytes / rank_bytes * wide_rank_bytes; },
+        [&](std::size_t g, Stream stream, const MemoryView& to) {
+          refine_ranks(runtime, stream, ranks.parts[g], positions.parts[g], rows_before, finer.parts[g], to);
+          rows_before += to.bytes / wide_rank_bytes;
+        });
+  });
+  return refined;
 }
 
 }  // namespace linkwise

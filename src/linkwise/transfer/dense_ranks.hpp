@@ -17,4 +17,15 @@ std::vector<ColumnPart> dense_ranks(Runtime& runtime, std::span<const int> gpus,
 std::vector<ColumnPart> starts_of_runs(Runtime& runtime, std::span<const int> gpus,
                                        std::span<const DeviceColumn> columns);
 
+/// The positions, of 8 bytes, of the strings that some of their words do not tell apart: see primitives/ties.hpp. Each
+/// GPU has those of its rows. `ranks` are what dense_ranks makes of these words, `words` the last of them, in order.
+/// @throws OutOfMemoryError.
+std::vector<ColumnPart> tied_rows(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& ranks,
+                                  const DeviceColumn& words);
+
+/// Ranks, of 8 bytes, that tell more apart: `finer`, of 4 bytes, is for the positions that tied_rows has found.
+/// @throws OutOfMemoryError.
+std::vector<ColumnPart> refined_ranks(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& ranks,
+                                      const DeviceColumn& positions, const DeviceColumn& finer);
+
 }  // namespace linkwise

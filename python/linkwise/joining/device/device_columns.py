@@ -11,7 +11,9 @@ from linkwise.joining.device.device_join import Pairs, by_left_rows, found_rows
 from linkwise.joining.host_join import leaves_to_gpus
 from linkwise.joining.matching import Order
 from linkwise.planning.constraints import resident_plan
-from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts
+from linkwise.sorting.device.brought import TextExtent
+from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
+from linkwise.sorting.device.text_keys import text_keys
 
 
 class JoinableColumns(GpuColumns):
@@ -50,18 +52,31 @@ class JoinableColumns(GpuColumns):
         The columns of a pair have elements of one type; they are sorted together. The sides have fewer than 2**32 rows
         together.
         """
-        lengths = [[len(part) for part in side[0]] for side in (left, right)]
-        if sum(map(sum, lengths)) > MOST_ROWS:
-            raise UsageError("wide keys are joined on the GPUs if both tables have fewer than 2**32 rows together")
-        all_rows = self.numbers([sum(each) for each in zip(*lengths, strict=True)])
+        lengths = [len(part) for part in left[0]], [len(part) for part in right[0]]
+        all_rows = self._all_rows(*lengths)
         both = [self.take([*of_left, *of_right], all_rows) for of_left, of_right in zip(left, right, strict=True)]
         rows, _ = self.sorted(both, [False] * len(both))
         in_order = [self.take(column, rows) for column in both]
-        with self.session() as (runtime, gpus):
-            ranks = _core.dense_ranks(runtime, gpus, in_order)
-        _, by_row = self._sorted_by(rows, ranks, descending=False)
-        after_left = self.coalesced(self.no_rows(lengths[1]), self.numbers(lengths[1]), sum(lengths[0]))
-        return self.take(by_row, self.numbers(lengths[0])), self.take(by_row, after_left)
+        _, by_row = self._sorted_by(rows, self.dense_ranks(in_order), descending=False)
+        return self._apart(by_row, *lengths)
+
+    def common_text_keys(self, left: Strings, right: Strings, extent: TextExtent) -> tuple[list[Parts], list[Parts]]:
+        """``text_keys`` of both sides together."""
+        lengths = [len(part) - 1 for part in left.offsets], [len(part) - 1 for part in right.offsets]
+        both = self.take_strings(left.then(right), self._all_rows(*lengths))
+        of_sides = [self._apart(column, *lengths) for column in text_keys(self, both, extent, None)]
+        return [of_left for of_left, _ in of_sides], [of_right for _, of_right in of_sides]
+
+    def _all_rows(self, left: Sequence[int], right: Sequence[int]) -> Parts:
+        """The numbers of both sides' rows, the left ones first, on GPUs that have so many of each."""
+        if sum(left) + sum(right) > MOST_ROWS:
+            raise UsageError("wide keys are joined on the GPUs if both tables have fewer than 2**32 rows together")
+        return self.numbers([sum(each) for each in zip(left, right, strict=True)])
+
+    def _apart(self, column: Parts, left: Sequence[int], right: Sequence[int]) -> tuple[Parts, Parts]:
+        """A column of both sides' rows as one of each side."""
+        after_left = self.coalesced(self.no_rows(right), self.numbers(right), sum(left))
+        return self.take(column, self.numbers(left)), self.take(column, after_left)
 
     def row_hashes(self, columns: Sequence[Parts]) -> Parts:
         """A hash of 64 bits of each row of these columns, which have elements of 4 or 8 bytes."""

@@ -30,7 +30,7 @@ from linkwise.joining.matching import Columns, How, Order, check_order
 from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
-from linkwise.sorting.device.brought import MOST_TEXT, TextExtent, in_host_memory, text_in_host_memory
+from linkwise.sorting.device.brought import TextExtent, in_host_memory, text_in_host_memory
 from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
 from linkwise.sorting.device.device_tables import (
     ArraysOnGpus,
@@ -41,8 +41,10 @@ from linkwise.sorting.device.device_tables import (
     own_columns,
     sorted_rows,
 )
+from linkwise.sorting.device.text_keys import FEW_WORDS, text_keys
 
 _MANY_ROWS = 1 << 20  # of numbers in host memory are gathered on the GPUs
+_MOST_WORDS = 64  # of a string are compared in joins; more are ranked
 _tables = itertools.count()  # numbers the tables, so that their columns never have one name
 
 
@@ -68,9 +70,7 @@ class _Arrays(Relation):
 
     def on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts:
         """See ``Relation``."""
-        column = self._lent[name].values
-        if isinstance(column, Strings):
-            raise UsageError(f"strings of more than {MOST_TEXT} bytes are compared where both sides are in host memory")
+        column = cast(Parts, self._lent[name].values)
         return column if rows is None else gpus.take(column, rows)
 
     def nulls_on_gpus(self, name: str, gpus: GpuColumns, rows: Parts | None = None) -> Parts | None:
@@ -79,10 +79,10 @@ class _Arrays(Relation):
         return nulls if nulls is None or rows is None else gpus.take(nulls, rows)
 
     def text_extent(self, name: str) -> TextExtent | None:
-        """See ``Relation``. Raises ``UsageError`` for strings that are too long."""
+        """See ``Relation``."""
         strings = self._lent[name].values
         if isinstance(strings, Strings) and name not in self._extents:
-            self._extents[name] = extent_there(self._gpus, name.partition(".")[2], strings)
+            self._extents[name] = extent_there(self._gpus, strings)
         return self._extents.get(name)
 
     def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:
@@ -114,9 +114,9 @@ class GpuTable:
         them.
 
         Or a table in host memory, of PyArrow, Polars, pandas or Narwhals, for the GPUs that ``gpus`` names. Its columns
-        may have any type; one that is a key is copied to the GPUs once, of strings and bytes as words. Other keys that
-        are no numbers (decimals, strings of more than 448 bytes) are compared by their ranks among the column's
-        distinct values, which the host finds.
+        may have any type; one that is a key is copied to the GPUs once. Other keys than numbers, times, bools, strings
+        and bytes, such as decimals, are compared by their ranks among the column's distinct values, which the host
+        finds.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -255,14 +255,28 @@ class GpuTable:
         extents = [self._common_extent(other, pair) for pair in pairs]
         ranked = [pair for pair, extent in zip(pairs, extents, strict=True) if extent is None]
         left, right = self._in_common_ranks(other, ranked)
+        keys = [left._keys_of(right, pair, extent) for pair, extent in zip(pairs, extents, strict=True)]
         sides = (
-            left._side_keys([name for name, _ in pairs], extents),
-            right._side_keys([name for _, name in pairs], extents),
+            SideKeys(self._gpus, [one for one, _ in keys], [left._nulls(name) for name, _ in pairs]),
+            SideKeys(self._gpus, [two for _, two in keys], [right._nulls(name) for _, name in pairs]),
         )
         return left, right, sides
 
+    def _keys_of(
+        self, other: Self, pair: tuple[str, str], extent: TextExtent | None
+    ) -> tuple[list[Parts], list[Parts]]:
+        """The columns by which a pair of keys is compared."""
+        if extent is None:
+            return [self._column(pair[0])], [other._column(pair[1])]
+        inside = (self._relation, self._names[pair[0]]), (other._relation, other._names[pair[1]])
+        if extent.words <= _MOST_WORDS:
+            left, right = (side.words_on_gpus(name, extent, self._gpus) for side, name in inside)
+            return left, right
+        lefts, rights = (side.strings_on_gpus(name, self._gpus) for side, name in inside)
+        return self._gpus.common_text_keys(lefts, rights, extent)
+
     def _common_extent(self, other: Self, pair: tuple[str, str]) -> TextExtent | None:
-        """The extent of a pair of keys that are text; ``None`` if they are compared as numbers, or as ranks."""
+        """The extent of a pair of keys that are text; ``None`` for others."""
         extents = self._relation.text_extent(self._names[pair[0]]), other._relation.text_extent(other._names[pair[1]])
         if extents[0] is None or extents[1] is None:
             return None
@@ -365,22 +379,18 @@ class GpuTable:
 
         return sorted_rows(self._gpus, list(map(SortKey, keys)), words, self._nulls)[0]
 
-    def _words(self, name: str, extent: TextExtent | None = None) -> list[Parts]:
-        """The numbers that a column sorts by: itself, or words of its strings, of that extent or its own."""
-        extent = extent or self._relation.text_extent(self._names[name])
+    def _words(self, name: str) -> list[Parts]:
+        """The numbers that a column sorts by: itself, or those for its strings."""
+        inside = self._names[name]
+        extent = self._relation.text_extent(inside)
         if extent is None:
             return [self._column(name)]
-        return self._relation.words_on_gpus(self._names[name], extent, self._gpus)
+        if extent.words <= FEW_WORDS:
+            return self._relation.words_on_gpus(inside, extent, self._gpus)
+        return text_keys(self._gpus, self._relation.strings_on_gpus(inside, self._gpus), extent, self._nulls(name))
 
     def _taken(self, rows: Parts) -> Self:
         return self._made(Taken(self._relation, RowNumbers(self._gpus, rows)), self._names)
-
-    def _side_keys(self, names: list[str], extents: list[TextExtent | None]) -> SideKeys:
-        keys = [
-            [self._column(name)] if extent is None else self._words(name, extent)
-            for name, extent in zip(names, extents, strict=True)
-        ]
-        return SideKeys(self._gpus, keys, [self._nulls(name) for name in names])
 
     def _check_keys(self, other: Self, pairs: list[tuple[str, str]], how: How) -> None:
         """Raise ``UsageError`` if the GPUs cannot compare the keys, or cannot have both sides' in one column."""
@@ -424,8 +434,3 @@ class GpuTable:
         if not all(are_comparable(*pair) for pair in types):
             raise UsageError(f"the {len(pairs)} keys take more than 64 bits together, and differ in type; cast them")
         return None
-
-
-def have_long_text(table: GpuTable, keys: Sequence[str]) -> bool:
-    """Whether some of these columns are strings of so many words that the host ranks them."""
-    return any(is_text(table._type(name)) and table._relation.text_extent(table._names[name]) is None for name in keys)

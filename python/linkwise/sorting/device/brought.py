@@ -20,8 +20,6 @@ from linkwise.columns.take import take
 from linkwise.interop.foreign_arrays import MOST_NARROW_BYTES, column_of, has_narrow_offsets, is_text, text_of
 from linkwise.sorting.device.device_columns import GpuColumns, Parts
 
-_MOST_WORDS = 64  # of a string; each costs a sort
-
 
 class TextExtent(NamedTuple):
     """The bytes that all strings of a column share, and how many words of seven bytes tell them apart from there."""
@@ -32,29 +30,20 @@ class TextExtent(NamedTuple):
     @classmethod
     def together(cls, one: Self, other: Self) -> Self:
         """An extent for the strings of two columns."""
-        return cls(0, max(_words_for(extent.begin + _core.BYTES_OF_WORD * extent.words) for extent in (one, other)))
+        return cls(0, max(words_for(extent.begin + _core.BYTES_OF_WORD * extent.words) for extent in (one, other)))
 
 
 def text_extent(column: pa.ChunkedArray) -> TextExtent | None:
-    """The extent of a column of strings or bytes; ``None`` for other types, and for strings that take many words."""
+    """The extent of a column of strings or bytes; ``None`` for other types."""
     if not is_text(column.type):
         return None
     shared, longest = _core.extent_of_strings(filled_chunks(column))
-    return extent_of(longest - shared, shared)
+    return TextExtent(shared, words_for(longest - shared))
 
 
-def extent_of(length: int, begin: int = 0) -> TextExtent | None:
-    """The extent of strings that have so many bytes from one on; ``None`` if they take many words."""
-    words = max(_words_for(length), 1)
-    return TextExtent(begin, words) if words <= _MOST_WORDS else None
-
-
-def _words_for(length: int) -> int:
-    return -(-length // int(_core.BYTES_OF_WORD))
-
-
-MOST_TEXT = _MOST_WORDS * int(_core.BYTES_OF_WORD)
-"""The bytes of the longest strings that are sorted by and joined as words."""
+def words_for(length: int) -> int:
+    """How many words so many bytes take."""
+    return max(1, -(-length // int(_core.BYTES_OF_WORD)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -205,6 +205,30 @@ class GpuColumns:
             parts = _core.sort_device(runtime, plan, arrays, values, [None] * len(gpus), False, options)
             return cast(tuple[Parts, Parts], tuple(map(list, zip(*parts, strict=True))))
 
+    def by_rows(self, rows: Parts, numbers: Parts, lengths: Sequence[int]) -> Parts:
+        """Numbers of 4 or 8 bytes, one for each of these rows, in the order of the rows, so many on each GPU."""
+        _, in_order = self._sorted_by(rows, numbers, descending=False)
+        # A sort leaves its result where its splitters have it.
+        return in_order if [len(part) for part in in_order] == lengths else self.take(in_order, self.numbers(lengths))
+
+    def dense_ranks(self, columns: Sequence[Parts]) -> Parts:
+        """Of columns in order, for each row how many different rows are before it, of 4 bytes."""
+        with self.session() as (runtime, gpus):
+            return _core.dense_ranks(runtime, gpus, columns)
+
+    def tied(self, ranks: Parts, words: Parts) -> Parts:
+        """The positions of strings in order that go on after words which are also those of others.
+
+        ``ranks``: dense ranks of these words; ``words``: the last one of each string.
+        """
+        with self.session() as (runtime, gpus):
+            return _core.tied_rows(runtime, gpus, ranks, words)
+
+    def refined(self, ranks: Parts, positions: Parts, finer: Parts) -> Parts:
+        """Ranks of 8 bytes, in which dense ranks at these positions are told apart by finer ones."""
+        with self.session() as (runtime, gpus):
+            return _core.refined_ranks(runtime, gpus, ranks, positions, finer)
+
     def take_all(self, columns: Sequence[Parts], rows: Parts) -> list[Parts]:
         """Gather the same rows of several columns, in random order."""
         with self.session() as (runtime, gpus):

@@ -26,8 +26,9 @@ from linkwise.interop.gpu_column import GpuColumn, as_dict
 from linkwise.interop.masked_array import MaskedArray, null_bytes, values_to_compare, with_nulls
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.sorting.device.brought import MOST_TEXT, TextExtent, extent_of
+from linkwise.sorting.device.brought import TextExtent, words_for
 from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
+from linkwise.sorting.device.text_keys import text_keys
 
 _NULLS = {"of_set": 0, "of_clear": 255}  # the bytes that bits of validity become
 _BOOLS = {"of_set": 1, "of_clear": 0}
@@ -265,23 +266,19 @@ def order_of_columns(columns: Mapping[str, Any], options: ExecutionOptions, keys
 
 
 def _order(gpus: GpuColumns, lent: Mapping[str, Lent], keys: Sequence[SortKey]) -> tuple[Parts, Parts | None]:
-    return sorted_rows(gpus, keys, lambda name: _words(gpus, name, lent[name]), lambda name: lent[name].nulls)
+    return sorted_rows(gpus, keys, lambda name: _words(gpus, lent[name]), lambda name: lent[name].nulls)
 
 
-def _words(gpus: GpuColumns, name: str, column: Lent) -> list[Parts]:
+def _words(gpus: GpuColumns, column: Lent) -> list[Parts]:
     """The numbers that a column sorts by."""
     if not isinstance(column.values, Strings):
         return [column.values]
-    return gpus.words(column.values, extent_there(gpus, name, column.values), column.nulls)
+    return text_keys(gpus, column.values, extent_there(gpus, column.values), column.nulls)
 
 
-def extent_there(gpus: GpuColumns, name: str, strings: Strings) -> TextExtent:
-    """The extent of strings that lie on the GPUs. Raises ``UsageError`` for strings that are too long for keys."""
-    longest = gpus.longest(strings)
-    extent = extent_of(longest)
-    if extent is None:
-        raise UsageError(f"column '{name}' has a string of {longest} bytes; keys on the GPUs have up to {MOST_TEXT}")
-    return extent
+def extent_there(gpus: GpuColumns, strings: Strings) -> TextExtent:
+    """The extent of strings that lie on the GPUs."""
+    return TextExtent(0, words_for(gpus.longest(strings)))
 
 
 def _taken(

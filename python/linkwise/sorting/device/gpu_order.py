@@ -1,6 +1,6 @@
 """The order of a table's rows by strings and other columns, found on the GPUs.
 
-Each string is made words of, and the words and numbers are sorted one after the other, the least significant first.
+Strings are made words of, and words and numbers are sorted one after the other, the least significant first.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from linkwise.runtime.session import open_session
 from linkwise.sorting.device.brought import TextExtent, text_extent
 from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, for_rows
 from linkwise.sorting.device.device_tables import sorted_rows
+from linkwise.sorting.device.text_keys import text_keys
 from linkwise.sorting.report import SortReport
 
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast on the cores
 _WORKING_BYTES = 40  # of a row: a key and its number, before and after a sort, and a word being gathered
 _TIMES_TEXT = 3  # a column of text takes while words are made: with narrow and with wide offsets
+_MOST_WORDS = 8  # usually tell strings apart
 _OF_MEMORY = 0.6  # of the GPUs' memory
 _BROUGHT = 0.5  # of the work is done when all columns are there, about
 
@@ -46,8 +48,6 @@ def order_on_gpus(
     if not _may_be_ordered(columns, execution):
         return None
     extents = [text_extent(column) for column in columns]
-    if any(extent is None and is_text(column.type) for column, extent in zip(columns, extents, strict=True)):
-        return None
     execution = for_rows(execution, len(columns[0]))
     if not _fits(columns, extents, execution):
         return None
@@ -89,7 +89,7 @@ def _fits(
     """Whether the words fit the GPUs, and these can read each other's memory."""
     row_bytes = _WORKING_BYTES
     for column, extent in zip(columns, extents, strict=True):
-        row_bytes += 8 * (1 if extent is None else extent.words) + bool(column.null_count)
+        row_bytes += 8 * (1 if extent is None else min(extent.words, _MOST_WORDS)) + bool(column.null_count)
     in_text = max(column.nbytes for column in columns if is_text(column.type))
     needed = row_bytes * len(columns[0]) + _TIMES_TEXT * in_text
     with open_session(execution.machine) as runtime:
@@ -112,7 +112,7 @@ def _brought(
         words[name] = (
             [gpus.bring_values(column, is_null)]
             if extent is None
-            else gpus.words(gpus.bring_strings(column), extent, is_null)
+            else text_keys(gpus, gpus.bring_strings(column), extent, is_null)
         )
     return nulls, words
 

@@ -99,6 +99,17 @@ class CudaKernels final : public Kernels {
                    std::uint64_t* to, std::uint64_t count) const override {
     cuda::list_marked(on(stream), marks, sums, first, to, count);
   }
+  void mark_ties(void* stream, const std::uint64_t* words, const std::uint32_t* changes, const std::uint32_t* next,
+                 std::uint32_t* marks, std::uint64_t count) const override {
+    cuda::mark_ties(on(stream), words, changes, next, marks, count);
+  }
+  void widen_ranks(void* stream, const std::uint32_t* ranks, std::uint64_t* to, std::uint64_t count) const override {
+    cuda::widen_ranks(on(stream), ranks, to, count);
+  }
+  void refine_ranks(void* stream, const std::uint64_t* positions, std::uint64_t first, const std::uint32_t* finer,
+                    std::uint64_t* ranks, std::uint64_t count) const override {
+    cuda::refine_ranks(on(stream), positions, first, finer, ranks, count);
+  }
   void set_bytes(void* stream, void* to, std::uint8_t byte, std::uint64_t bytes) const override {
     check(cudaMemsetAsync(to, byte, bytes, on(stream)), "set bytes");
   }

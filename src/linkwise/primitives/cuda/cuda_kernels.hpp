@@ -58,6 +58,11 @@ void mark_changes(cudaStream_t stream, int element_bytes, const void* elements, 
                   std::uint32_t* marks, std::uint64_t count);
 void list_marked(cudaStream_t stream, const std::uint32_t* marks, const std::uint64_t* sums, std::uint64_t first,
                  std::uint64_t* to, std::uint64_t count);
+void mark_ties(cudaStream_t stream, const std::uint64_t* words, const std::uint32_t* changes, const std::uint32_t* next,
+               std::uint32_t* marks, std::uint64_t count);
+void widen_ranks(cudaStream_t stream, const std::uint32_t* ranks, std::uint64_t* to, std::uint64_t count);
+void refine_ranks(cudaStream_t stream, const std::uint64_t* positions, std::uint64_t first, const std::uint32_t* finer,
+                  std::uint64_t* ranks, std::uint64_t count);
 void sample(cudaStream_t stream, KeyType type, bool descending, const void* keys, std::uint64_t count,
             std::uint64_t samples, std::uint64_t seed, std::uint64_t tag_base, void* codes, std::uint64_t* tags);
 

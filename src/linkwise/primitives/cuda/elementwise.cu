@@ -1,8 +1,9 @@
-// One thread per element: encode, decode, iota, sample, mark changes and list them, unify floats.
+// One thread per element: encode, decode, iota, sample, mark changes and ties, list them, refine ranks, unify floats.
 #include "linkwise/primitives/cuda/cuda_kernels.hpp"
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/encoding.hpp"
+#include "linkwise/primitives/pieces.hpp"
 
 namespace linkwise::cuda {
 namespace {
@@ -58,6 +59,21 @@ __global__ void list_marked_kernel(const std::uint32_t* marks, const std::uint64
     if (marks[i] != 0) to[sums[i]] = first + i;
 }
 
+__global__ void mark_ties_kernel(const std::uint64_t* words, const std::uint32_t* changes, const std::uint32_t* next,
+                                 std::uint32_t* marks, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    marks[i] = is_tied(words, changes, next, i, count) ? 1 : 0;
+}
+
+__global__ void widen_ranks_kernel(const std::uint32_t* ranks, std::uint64_t* to, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) to[i] = std::uint64_t{ranks[i]} << 32;
+}
+
+__global__ void refine_ranks_kernel(const std::uint64_t* positions, std::uint64_t first, const std::uint32_t* finer,
+                                    std::uint64_t* ranks, std::uint64_t count) {
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) ranks[positions[i] - first] += finer[i];
+}
+
 template <typename Bits>
 __global__ void unify_floats_kernel(CodeOf<Bits>* codes, std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads()) codes[i] = unified_float<Bits>(codes[i]);
@@ -67,7 +83,9 @@ __global__ void unify_floats_kernel(CodeOf<Bits>* codes, std::uint64_t count) {
 
 KernelList elementwise_kernels() {
   KernelList list{address(iota_kernel<std::uint32_t>), address(iota_kernel<std::uint64_t>),
-                  address(iota_kernel<Value16>), address(list_marked_kernel)};
+                  address(iota_kernel<Value16>),       address(list_marked_kernel),
+                  address(mark_ties_kernel),           address(widen_ranks_kernel),
+                  address(refine_ranks_kernel)};
   for (const int bytes : {1, 2, 4, 8})
     with_bits(bytes, [&](auto tag) {
       using Bits = typename decltype(tag)::type;
@@ -130,6 +148,23 @@ void list_marked(cudaStream_t stream, const std::uint32_t* marks, const std::uin
                  std::uint64_t* to, std::uint64_t count) {
   list_marked_kernel<<<grid_for(count), block_threads, 0, stream>>>(marks, sums, first, to, count);
   check_launch("list marked");
+}
+
+void mark_ties(cudaStream_t stream, const std::uint64_t* words, const std::uint32_t* changes, const std::uint32_t* next,
+               std::uint32_t* marks, std::uint64_t count) {
+  mark_ties_kernel<<<grid_for(count), block_threads, 0, stream>>>(words, changes, next, marks, count);
+  check_launch("mark ties");
+}
+
+void widen_ranks(cudaStream_t stream, const std::uint32_t* ranks, std::uint64_t* to, std::uint64_t count) {
+  widen_ranks_kernel<<<grid_for(count), block_threads, 0, stream>>>(ranks, to, count);
+  check_launch("widen ranks");
+}
+
+void refine_ranks(cudaStream_t stream, const std::uint64_t* positions, std::uint64_t first, const std::uint32_t* finer,
+                  std::uint64_t* ranks, std::uint64_t count) {
+  refine_ranks_kernel<<<grid_for(count), block_threads, 0, stream>>>(positions, first, finer, ranks, count);
+  check_launch("refine ranks");
 }
 
 void unify_floats(cudaStream_t stream, KeyType type, void* codes, std::uint64_t count) {

@@ -164,6 +164,20 @@ class VirtualKernels final : public VirtualGathers {
       if (marks[i] != 0) to[sums[i]] = first + i;
   }
 
+  void mark_ties(void*, const std::uint64_t* words, const std::uint32_t* changes, const std::uint32_t* next,
+                 std::uint32_t* marks, std::uint64_t count) const override {
+    for (std::uint64_t i = 0; i < count; ++i) marks[i] = is_tied(words, changes, next, i, count) ? 1 : 0;
+  }
+
+  void widen_ranks(void*, const std::uint32_t* ranks, std::uint64_t* to, std::uint64_t count) const override {
+    for (std::uint64_t i = 0; i < count; ++i) to[i] = std::uint64_t{ranks[i]} << 32;
+  }
+
+  void refine_ranks(void*, const std::uint64_t* positions, std::uint64_t first, const std::uint32_t* finer,
+                    std::uint64_t* ranks, std::uint64_t count) const override {
+    for (std::uint64_t i = 0; i < count; ++i) ranks[positions[i] - first] += finer[i];
+  }
+
   void set_bytes(void*, void* to, std::uint8_t byte, std::uint64_t bytes) const override {
     std::memset(to, byte, bytes);
   }

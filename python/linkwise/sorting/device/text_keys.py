@@ -1,0 +1,104 @@
+"""The numbers by which the GPUs sort strings.
+
+Strings of few words are sorted by these, one after the other. Of longer ones the first words are compared that tell
+nearly all apart, and then, of those that are still tied, the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkwise import _core
+from linkwise._typing import Array
+from linkwise.sorting.device.brought import TextExtent, words_for
+from linkwise.sorting.device.device_columns import GpuColumns, Parts, Strings
+
+FEW_WORDS = 8
+"""Sorted by one after the other, whatever they are."""
+
+_FEW_BYTES = 1 << 25  # of all words, which then take little time and memory
+_RANKING = 6  # sorts of words take as long as ranking what was sorted, about
+_SAMPLE = 1 << 13
+_WORDS_AT_ONCE = 8  # of the sample
+_MOST_SAMPLED_WORDS = 32
+_MOST_TIED = 1 / 8  # of the strings may still be tied
+_GOES_ON = 8  # the last byte of a word after which its string has more
+
+
+def text_keys(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Parts | None) -> list[Parts]:
+    """Columns that compare, one after the other, as strings do. Those of null rows are equal."""
+    rows = sum(len(part) - 1 for part in strings.offsets)
+    if extent.words <= FEW_WORDS or 8 * extent.words * rows <= _FEW_BYTES:
+        return gpus.words(strings, extent, nulls)
+    first = _telling_words(gpus, strings, extent, rows)
+    if first + _RANKING >= extent.words:
+        return gpus.words(strings, extent, nulls)
+    return [_ranks(gpus, strings, extent, nulls, first)]
+
+
+def _ranks(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Parts | None, first: int) -> Parts:
+    """Numbers of 4 or 8 bytes, in the order of the strings. So many first words are sorted by."""
+    words = gpus.words(strings, TextExtent(extent.begin, first), nulls)
+    rows, in_order = _in_order(gpus, words)
+    ranks = gpus.dense_ranks(in_order)
+    tied = gpus.tied(ranks, in_order[-1])
+    if any(map(len, tied)):
+        of_tied = gpus.take_strings(strings, gpus.take(rows, tied))
+        begin = extent.begin + first * int(_core.BYTES_OF_WORD)
+        rest = TextExtent(begin, words_for(gpus.longest(of_tied) - begin))
+        ranks = gpus.refined(ranks, tied, _dense(gpus, text_keys(gpus, of_tied, rest, None)))
+    return gpus.by_rows(rows, ranks, [len(part) for part in words[0]])
+
+
+def _in_order(gpus: GpuColumns, columns: Sequence[Parts]) -> tuple[Parts, list[Parts]]:
+    """The row numbers that sort columns, and these in order."""
+    rows, first = gpus.sorted(columns, [False] * len(columns))
+    return rows, [first, *(gpus.take(column, rows) for column in columns[1:])]
+
+
+def _dense(gpus: GpuColumns, columns: Sequence[Parts]) -> Parts:
+    """Ranks of 4 bytes of the rows of columns."""
+    rows, in_order = _in_order(gpus, columns)
+    return gpus.by_rows(rows, gpus.dense_ranks(in_order), [len(part) for part in columns[0]])
+
+
+def _telling_words(gpus: GpuColumns, strings: Strings, extent: TextExtent, rows: int) -> int:
+    """How many words leave few strings tied, going by a sample."""
+    each = max(1, rows // _SAMPLE)
+    sample = np.arange(0, rows - each + 1, each)[:_SAMPLE]
+    sample = sample + np.random.default_rng(0).integers(0, each, len(sample))  # one row of each stratum
+    there = gpus.take_strings(strings, gpus.bring(sample.astype(np.uint32)))
+    most = min(extent.words, _MOST_SAMPLED_WORDS)
+    shares = _shares_tied(_words_of(gpus, there, extent.begin, most), len(sample), rows)
+    return next((number for number, share in enumerate(shares, 1) if share <= _MOST_TIED), most)
+
+
+def _words_of(gpus: GpuColumns, strings: Strings, begin: int, most: int) -> Iterator[Array]:
+    """The words of strings, in host memory."""
+    for done in range(0, most, _WORDS_AT_ONCE):
+        extent = TextExtent(begin + done * int(_core.BYTES_OF_WORD), min(most - done, _WORDS_AT_ONCE))
+        yield from gpus.fetch(gpus.words(strings, extent, None))
+
+
+def _shares_tied(words: Iterable[Array], sampled: int, rows: int) -> Iterator[float]:
+    """The share of so many strings that is tied after each word, going by the words of a sample.
+
+    Three that are tied in the sample stand for a value that is frequent, and as many of all strings have it. Two stand
+    for values of which all are as frequent as chance has it: n strings of m such values have n²/2m pairs.
+    """
+    going, group = np.arange(sampled), np.zeros(sampled, np.int64)
+    for column in words:
+        word = column[going]
+        order = np.lexsort((word, group))
+        word, group = word[order], group[order]
+        starts = np.ones(len(order), bool)
+        starts[1:] = (word[1:] != word[:-1]) | (group[1:] != group[:-1])
+        number = np.cumsum(starts) - 1
+        sizes: npt.NDArray[Any] = np.bincount(number, minlength=1)[number]
+        is_tied = (sizes > 1) & (word & np.uint64(0xFF) == _GOES_ON)
+        going, group, sizes = going[order][is_tied], number[is_tied], sizes[is_tied]
+        yield float((sizes > 2).sum() / sampled + min(1.0, (sizes == 2).sum() * rows / sampled**2))
