@@ -136,6 +136,30 @@ def test_string_words(device: OnDevice, begin: int, words: int) -> None:
             assert device.get(found, np.uint64).tolist() == expected
 
 
+@pytest.mark.parametrize("first", ["", "begin, and it goes on", LONG])
+def test_shared_lengths(device: OnDevice, first: str) -> None:
+    random = np.random.default_rng(len(first))
+    strings = [LONG[: random.integers(0, len(LONG))] for _ in range(300)]
+    strings[:4] = "", "begin", first, first + "more"
+    nulls = random.integers(0, 2, 300).astype(np.uint8)
+
+    def piece(texts: list[str]) -> _core.StringPiece:
+        ends = np.cumsum([0, *(len(text.encode()) for text in texts)]).astype(np.uint64)
+        return _core.StringPiece(device.put(ends), device.put(np.frombuffer("".join(texts).encode(), np.uint8)))
+
+    shared = [
+        next((n for n in range(min(len(text), len(first))) if text[n] != first[n]), min(len(text), len(first)))
+        for text in strings
+    ]
+    for are_null in (nulls, np.zeros(0, np.uint8)):
+        to = device.memory(8 * len(strings))
+        _core.shared_lengths(
+            device.runtime, device.stream, piece(strings), device.put(are_null), piece([first, "no other"]), to
+        )
+        expected = np.where(are_null, len(first), shared) if len(are_null) else np.array(shared)
+        assert (device.get(to, np.uint64) == expected).all()
+
+
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 @pytest.mark.parametrize("count", [0, 1, 3001])
 def test_mark_changes(device: OnDevice, count: int, width: int) -> None:

@@ -121,6 +121,7 @@ nb::dict cuda_array_interface(DeviceArray& self) {
   interface["shape"] = nb::make_tuple(self.size());
   interface["typestr"] = type_string(self.type);
   interface["data"] = nb::make_tuple(reinterpret_cast<std::uintptr_t>(self.view.data), false);
+  interface["strides"] = nb::none();  // contiguous: optional, but cuDF asks for it
   interface["version"] = 3;
   interface["stream"] = legacy_default_stream;
   return interface;

@@ -93,11 +93,15 @@ std::vector<std::uint64_t> last(const nb::object& runtime, const Parts& offsets)
   return last_offsets(nb::cast<Runtime&>(runtime), views);
 }
 
-std::uint64_t longest(const nb::object& runtime, const Gpus& gpus, const Strings& strings) {
+std::pair<std::uint64_t, std::uint64_t> extent_on_gpus(const nb::object& runtime, const Gpus& gpus,
+                                                       const Strings& strings, const Parts& nulls) {
   const std::vector<StringPiece> pieces = pieces_of(strings, gpus);
-  if (pieces.size() != gpus.size()) throw UsageError("there must be one part on each GPU");
+  const std::vector<MemoryView> is_null = views_of(nulls);
+  if (pieces.size() != gpus.size() || (!nulls.empty() && nulls.size() != gpus.size()))
+    throw UsageError("there must be one part, and its bytes of nulls, on each GPU");
   const nb::gil_scoped_release release;
-  return longest_string(nb::cast<Runtime&>(runtime), gpus, pieces);
+  const StringExtent extent = extent_of_strings(nb::cast<Runtime&>(runtime), gpus, pieces, is_null);
+  return {extent.shared, extent.longest};
 }
 
 Strings take(const nb::object& runtime, const Gpus& gpus, const Strings& strings, const Parts& numbers) {
@@ -142,8 +146,8 @@ void bind_device_strings(nb::module_& m) {
   m.def("resized_offsets", &resized, nb::arg("runtime"), nb::arg("gpus"), nb::arg("offsets"), nb::arg("rows"),
         nb::arg("width"), "Offsets of so many strings on each GPU, with 4 or 8 bytes each.");
   m.def("last_offsets", &last, nb::arg("runtime"), nb::arg("offsets"), "The last offset on each GPU.");
-  m.def("longest_string", &longest, nb::arg("runtime"), nb::arg("gpus"), nb::arg("strings"),
-        "The bytes of the longest string.");
+  m.def("extent_on_gpus", &extent_on_gpus, nb::arg("runtime"), nb::arg("gpus"), nb::arg("strings"), nb::arg("nulls"),
+        "How many bytes all strings share that are not null, and how many the longest one has.");
   m.def("take_strings", &take, nb::arg("runtime"), nb::arg("gpus"), nb::arg("strings"), nb::arg("numbers"),
         "Strings by their row numbers in the whole; each on the GPU of its number. Of no row, an empty one.");
   m.def("words_of_strings", &words, nb::arg("runtime"), nb::arg("gpus"), nb::arg("strings"), nb::arg("begin"),

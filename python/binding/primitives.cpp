@@ -207,6 +207,8 @@ void bind_gathers(nb::module_& m) {
       [](Runtime& r, Stream s, const StringPiece& from, const MemoryView& nulls, std::uint64_t begin,
          const std::vector<MemoryView>& to) { string_words(r, s, from, nulls, begin, to); },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("source"), nb::arg("nulls"), nb::arg("begin"), nb::arg("to"));
+  m.def("shared_lengths", &shared_lengths, nb::arg("runtime"), nb::arg("stream"), nb::arg("source"), nb::arg("nulls"),
+        nb::arg("other"), nb::arg("lengths"));
   m.def(
       "expand_bits",
       [](Runtime& r, Stream s, const MemoryView& bits, std::uint64_t first, std::uint8_t set, std::uint8_t clear,

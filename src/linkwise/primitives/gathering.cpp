@@ -256,6 +256,24 @@ void string_words(Runtime& runtime, Stream stream, const StringPiece& from, cons
                            [=, &kernels](void* native) { kernels.string_words(native, raw, is_null, words, count); }});
 }
 
+void shared_lengths(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
+                    const StringPiece& other, const MemoryView& lengths) {
+  const RawStrings raw = raw_strings({&from, 1}, "shared lengths"), first = raw_strings({&other, 1}, "shared lengths");
+  const std::uint64_t count = raw.offsets.begin[raw.offsets.count];
+  require(nulls.bytes == 0 || nulls.bytes == count, "shared lengths", "a byte for each row says whether it is null");
+  require(lengths.bytes == 8 * count && first.offsets.count > 0, "shared lengths", "64 bits a row, and a first string");
+  if (count == 0) return;
+  const Kernels& kernels = runtime.kernels();
+  runtime.enqueue(stream, {"shared lengths",
+                           without_empty({from.offsets, from.bytes, nulls, other.offsets, other.bytes}),
+                           {lengths},
+                           {"encode", count, 32.0},
+                           [=, &kernels](void* native) {
+                             kernels.shared_lengths(native, raw, pointer<std::uint8_t>(nulls), first,
+                                                    pointer<std::uint64_t>(lengths), count);
+                           }});
+}
+
 void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::uint64_t first, BytesOfBits bytes,
                  const MemoryView& to) {
   require(bits.bytes % 4 == 0 && 8 * bits.bytes >= first + to.bytes, "expand bits", "whole words, a bit for each row");

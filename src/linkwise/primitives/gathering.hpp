@@ -65,6 +65,11 @@ void gather_strings(Runtime& runtime, Stream stream, int index_bytes, std::span<
 void string_words(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
                   std::uint64_t begin, std::span<const MemoryView> to);
 
+/// How many bytes each of these strings, which lie on this device, begins with as the first of `other` does, which this
+/// device can read: 64 bits for each row, all of it for those that `nulls` has as above.
+void shared_lengths(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
+                    const StringPiece& other, const MemoryView& lengths);
+
 /// A byte for each bit of a bitmap in whole words of 32 bits, from bit `first` on.
 void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::uint64_t first, BytesOfBits bytes,
                  const MemoryView& to);

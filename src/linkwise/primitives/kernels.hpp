@@ -206,6 +206,9 @@ class Kernels {
   /// Each word of row i has all bits set where nulls[i] is not 0; `nulls` may be null.
   virtual void string_words(void* stream, const RawStrings& from, const std::uint8_t* nulls, const RawStringWords& to,
                             std::uint64_t count) const = 0;
+  /// lengths[i]: how many bytes string i begins with as the first of `other` does, all of it where nulls[i] is not 0.
+  virtual void shared_lengths(void* stream, const RawStrings& from, const std::uint8_t* nulls, const RawStrings& other,
+                              std::uint64_t* lengths, std::uint64_t count) const = 0;
   /// to[i] = `bytes.set` where bit `first` + i is set, otherwise `bytes.clear`.
   virtual void expand_bits(void* stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,
                            std::uint8_t* to, std::uint64_t count) const = 0;

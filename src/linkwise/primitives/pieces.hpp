@@ -111,6 +111,14 @@ LINKWISE_BOTH inline RawString string_of(const RawStrings& strings, std::uint64_
   return {strings.bytes[p] + offset[0], offset[1] - offset[0]};
 }
 
+/// How many bytes two strings begin with alike.
+LINKWISE_BOTH inline std::uint64_t shared_length(const RawString& one, const RawString& other) {
+  const std::uint64_t shorter = one.length < other.length ? one.length : other.length;
+  std::uint64_t shared = 0;
+  while (shared < shorter && one.data[shared] == other.data[shared]) ++shared;
+  return shared;
+}
+
 /// A string from `begin` on, as a word: its next seven bytes, zeros past its end, and how many of these it has, or
 /// eight if it goes on after them. Words at begin, begin + 7, … compare as the strings from `begin` on do.
 constexpr int bytes_of_word = 7;

@@ -15,6 +15,11 @@ namespace {
 
 std::uint64_t rows_of(const StringPiece& strings) { return strings.offsets.bytes / 8 - 1; }
 
+void check_peers(const Runtime& runtime, std::span<const int> gpus) {
+  if (!runtime.peers_can_read(gpus))
+    throw UsageError("these GPUs cannot read each other's memory; take the rows in host memory");
+}
+
 }  // namespace
 
 DeviceStrings bring_strings(Runtime& runtime, std::span<const int> gpus, const ChunkedColumn& column) {
@@ -61,8 +66,11 @@ std::vector<std::uint64_t> last_offsets(Runtime& runtime, std::span<const Memory
   return last;
 }
 
-std::uint64_t longest_string(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> strings) {
-  std::vector<CodeRange> found(gpus.size());
+StringExtent extent_of_strings(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> strings,
+                               std::span<const MemoryView> nulls) {
+  check_peers(runtime, gpus);
+  const auto first = std::ranges::find_if(strings, [](const StringPiece& piece) { return rows_of(piece) > 0; });
+  std::vector<CodeRange> shared(gpus.size()), lengths(gpus.size());
   runtime.clear_timeline();
   run_or_abandon(runtime, [&] {
     std::vector<Buffer> room;
@@ -74,25 +82,31 @@ std::uint64_t longest_string(Runtime& runtime, std::span<const int> gpus, std::s
       const auto allocate = [&](std::uint64_t bytes) {
         return room.emplace_back(runtime.allocate(stream.place, bytes, "lengths")).view();
       };
-      const MemoryView numbers = allocate(4 * rows), lengths = allocate(8 * rows), range = allocate(sizeof(CodeRange));
+      const MemoryView numbers = allocate(4 * rows), of_each = allocate(8 * rows);
+      const auto find = [&](CodeRange& found) {
+        const MemoryView range = allocate(sizeof(CodeRange));
+        find_range(runtime, stream, length_of_string, of_each, range);
+        reads.push_back({stream, range, &found});
+      };
       runtime.set_phase("encode");
       iota(runtime, stream, ValueWidth::v4, numbers, 0);
-      gather_lengths(runtime, stream, 4, strings.subspan(g, 1), numbers, lengths);
-      find_range(runtime, stream, length_of_string, lengths, range);
-      reads.push_back({stream, range, &found[g]});
+      gather_lengths(runtime, stream, 4, strings.subspan(g, 1), numbers, of_each);
+      find(lengths[g]);
+      shared_lengths(runtime, stream, strings[g], nulls.empty() ? MemoryView{} : nulls[g], *first, of_each);
+      find(shared[g]);
     }
     if (!reads.empty()) runtime.read_back(reads);
   });
-  std::uint64_t longest = 0;
+  if (first == strings.end()) return {};
+  StringExtent extent{shared.front().least, 0};
   for (std::size_t g = 0; g < gpus.size(); ++g)
-    if (rows_of(strings[g]) > 0) longest = std::max(longest, found[g].greatest);
-  return longest;
+    extent = {std::min(extent.shared, shared[g].least), std::max(extent.longest, lengths[g].greatest)};
+  return extent;
 }
 
 DeviceStrings take_strings(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> strings,
                            int number_bytes, std::span<const MemoryView> numbers) {
-  if (!runtime.peers_can_read(gpus))
-    throw UsageError("these GPUs cannot read each other's memory; take the rows in host memory");
+  check_peers(runtime, gpus);
   const auto rows = [&](std::size_t g) { return numbers[g].bytes / static_cast<std::uint64_t>(number_bytes); };
   DeviceStrings taken;
   std::vector<Buffer> room;

@@ -30,8 +30,13 @@ std::vector<ColumnPart> resized_offsets(Runtime& runtime, std::span<const int> g
 /// The last offset of each part: how many bytes up to there belong to it.
 std::vector<std::uint64_t> last_offsets(Runtime& runtime, std::span<const MemoryView> offsets);
 
-/// The bytes of the longest string. @throws OutOfMemoryError.
-std::uint64_t longest_string(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> strings);
+/// How many bytes all strings share that `nulls`, as below, does not say are null, and those of the longest of all.
+/// @throws UsageError if the GPUs cannot read each other's memory, OutOfMemoryError.
+struct StringExtent {
+  std::uint64_t shared = 0, longest = 0;
+};
+StringExtent extent_of_strings(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> strings,
+                               std::span<const MemoryView> nulls);
 
 /// Gathers strings by their row numbers in the whole column, as `take_rows` does elements; no row has an empty string.
 /// @throws UsageError if the GPUs cannot read each other's memory, OutOfMemoryError.

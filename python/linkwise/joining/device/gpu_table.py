@@ -36,7 +36,6 @@ from linkwise.sorting.device.device_tables import (
     ArraysOnGpus,
     GivenColumn,
     Lent,
-    extent_there,
     gpu_columns,
     own_columns,
     sorted_rows,
@@ -82,7 +81,7 @@ class _Arrays(Relation):
         """See ``Relation``."""
         strings = self._lent[name].values
         if isinstance(strings, Strings) and name not in self._extents:
-            self._extents[name] = extent_there(self._gpus, strings)
+            self._extents[name] = TextExtent.of(*self._gpus.extent(strings, self._lent[name].nulls))
         return self._extents.get(name)
 
     def words_on_gpus(self, name: str, extent: TextExtent, gpus: GpuColumns, rows: Parts | None = None) -> list[Parts]:

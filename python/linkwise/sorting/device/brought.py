@@ -28,22 +28,21 @@ class TextExtent(NamedTuple):
     words: int
 
     @classmethod
+    def of(cls, shared: int, longest: int) -> Self:
+        """That of strings that share so many bytes and have so many."""
+        return cls(shared, max(1, -(-(longest - shared) // int(_core.BYTES_OF_WORD))))
+
+    @classmethod
     def together(cls, one: Self, other: Self) -> Self:
         """An extent for the strings of two columns."""
-        return cls(0, max(words_for(extent.begin + _core.BYTES_OF_WORD * extent.words) for extent in (one, other)))
+        return cls.of(0, max(extent.begin + int(_core.BYTES_OF_WORD) * extent.words for extent in (one, other)))
 
 
 def text_extent(column: pa.ChunkedArray) -> TextExtent | None:
     """The extent of a column of strings or bytes; ``None`` for other types."""
     if not is_text(column.type):
         return None
-    shared, longest = _core.extent_of_strings(filled_chunks(column))
-    return TextExtent(shared, words_for(longest - shared))
-
-
-def words_for(length: int) -> int:
-    """How many words so many bytes take."""
-    return max(1, -(-length // int(_core.BYTES_OF_WORD)))
+    return TextExtent.of(*_core.extent_of_strings(filled_chunks(column)))
 
 
 @dataclass(frozen=True, eq=False)

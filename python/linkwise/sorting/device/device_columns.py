@@ -154,10 +154,10 @@ class GpuColumns:
         with self.session() as (runtime, gpus):
             return _core.words_of_strings(runtime, gpus, strings, *extent, nulls or [])
 
-    def longest(self, strings: Strings) -> int:
-        """The bytes of the longest string."""
+    def extent(self, strings: Strings, nulls: Parts | None) -> tuple[int, int]:
+        """How many bytes all strings share that are not null, and how many the longest one has."""
         with self.session() as (runtime, gpus):
-            return _core.longest_string(runtime, gpus, strings)
+            return _core.extent_on_gpus(runtime, gpus, strings, nulls or [])
 
     def take_strings(self, strings: Strings, rows: Parts) -> Strings:
         """Gather strings by row number, as ``take`` does elements; of no row, an empty one."""

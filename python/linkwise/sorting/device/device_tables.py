@@ -26,7 +26,7 @@ from linkwise.interop.gpu_column import GpuColumn, as_dict
 from linkwise.interop.masked_array import MaskedArray, null_bytes, values_to_compare, with_nulls
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
-from linkwise.sorting.device.brought import TextExtent, words_for
+from linkwise.sorting.device.brought import TextExtent
 from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
 from linkwise.sorting.device.text_keys import text_keys
 
@@ -273,12 +273,8 @@ def _words(gpus: GpuColumns, column: Lent) -> list[Parts]:
     """The numbers that a column sorts by."""
     if not isinstance(column.values, Strings):
         return [column.values]
-    return text_keys(gpus, column.values, extent_there(gpus, column.values), column.nulls)
-
-
-def extent_there(gpus: GpuColumns, strings: Strings) -> TextExtent:
-    """The extent of strings that lie on the GPUs."""
-    return TextExtent(0, words_for(gpus.longest(strings)))
+    extent = TextExtent.of(*gpus.extent(column.values, column.nulls))
+    return text_keys(gpus, column.values, extent, column.nulls)
 
 
 def _taken(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._typing import Array
-from linkwise.sorting.device.brought import TextExtent, words_for
+from linkwise.sorting.device.brought import TextExtent
 from linkwise.sorting.device.device_columns import GpuColumns, Parts, Strings
 
 FEW_WORDS = 8
@@ -22,7 +22,7 @@ FEW_WORDS = 8
 
 _FEW_BYTES = 1 << 25  # of all words, which then take little time and memory
 _RANKING = 6  # sorts of words take as long as ranking what was sorted, about
-_SAMPLE = 1 << 13
+_SAMPLE = 1 << 12
 _WORDS_AT_ONCE = 8  # of the sample
 _MOST_SAMPLED_WORDS = 32
 _MOST_TIED = 1 / 8  # of the strings may still be tied
@@ -48,8 +48,8 @@ def _ranks(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Parts 
     tied = gpus.tied(ranks, in_order[-1])
     if any(map(len, tied)):
         of_tied = gpus.take_strings(strings, gpus.take(rows, tied))
-        begin = extent.begin + first * int(_core.BYTES_OF_WORD)
-        rest = TextExtent(begin, words_for(gpus.longest(of_tied) - begin))
+        shared, longest = gpus.extent(of_tied, None)
+        rest = TextExtent.of(max(shared, extent.begin + first * int(_core.BYTES_OF_WORD)), longest)
         ranks = gpus.refined(ranks, tied, _dense(gpus, text_keys(gpus, of_tied, rest, None)))
     return gpus.by_rows(rows, ranks, [len(part) for part in words[0]])
 

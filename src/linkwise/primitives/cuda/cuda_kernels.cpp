@@ -160,6 +160,10 @@ class CudaKernels final : public Kernels {
                     std::uint64_t count) const override {
     cuda::string_words(on(stream), from, nulls, to, count);
   }
+  void shared_lengths(void* stream, const RawStrings& from, const std::uint8_t* nulls, const RawStrings& other,
+                      std::uint64_t* lengths, std::uint64_t count) const override {
+    cuda::shared_lengths(on(stream), from, nulls, other, lengths, count);
+  }
   void expand_bits(void* stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes, std::uint8_t* to,
                    std::uint64_t count) const override {
     cuda::expand_bits(on(stream), bits, first, bytes, to, count);

@@ -87,6 +87,8 @@ void gather_strings(cudaStream_t stream, int index_bytes, const RawStrings& from
                     const std::uint64_t* sums, void* to, std::uint64_t count);
 void string_words(cudaStream_t stream, const RawStrings& from, const std::uint8_t* nulls, const RawStringWords& to,
                   std::uint64_t count);
+void shared_lengths(cudaStream_t stream, const RawStrings& from, const std::uint8_t* nulls, const RawStrings& other,
+                    std::uint64_t* lengths, std::uint64_t count);
 void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,
                  std::uint8_t* to, std::uint64_t count);
 void pack_bits(cudaStream_t stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,

@@ -120,6 +120,14 @@ __global__ void string_words_kernel(const __grid_constant__ RawStrings from, con
   }
 }
 
+__global__ void shared_lengths_kernel(const __grid_constant__ RawStrings from, const std::uint8_t* nulls,
+                                      const __grid_constant__ RawStrings other, std::uint64_t* lengths,
+                                      std::uint64_t count) {
+  const RawString first = string_of(other, 0);
+  for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
+    lengths[i] = nulls != nullptr && nulls[i] != 0 ? first.length : shared_length(string_of(from, i), first);
+}
+
 __global__ void expand_bits_kernel(const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes, std::uint8_t* to,
                                    std::uint64_t count) {
   for (std::uint64_t i = global_thread(); i < count; i += grid_threads())
@@ -171,8 +179,12 @@ void with_element(int bytes, Body&& body) {
 }  // namespace
 
 KernelList gather_kernels() {
-  KernelList list{address(string_words_kernel), address(expand_bits_kernel), address(pack_bits_kernel),
-                  address(mix_into_hashes_kernel<std::uint32_t>), address(mix_into_hashes_kernel<std::uint64_t>)};
+  KernelList list{address(string_words_kernel),
+                  address(shared_lengths_kernel),
+                  address(expand_bits_kernel),
+                  address(pack_bits_kernel),
+                  address(mix_into_hashes_kernel<std::uint32_t>),
+                  address(mix_into_hashes_kernel<std::uint64_t>)};
   for (const int index_bytes : {4, 8})
     with_key(to_key_width(index_bytes), [&](auto index) {
       using Index = typename decltype(index)::type;
@@ -288,6 +300,12 @@ void string_words(cudaStream_t stream, const RawStrings& from, const std::uint8_
                   std::uint64_t count) {
   string_words_kernel<<<grid_for(count), block_threads, 0, stream>>>(from, nulls, to, count);
   check_launch("make words of strings");
+}
+
+void shared_lengths(cudaStream_t stream, const RawStrings& from, const std::uint8_t* nulls, const RawStrings& other,
+                    std::uint64_t* lengths, std::uint64_t count) {
+  shared_lengths_kernel<<<grid_for(count), block_threads, 0, stream>>>(from, nulls, other, lengths, count);
+  check_launch("find shared lengths");
 }
 
 void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,

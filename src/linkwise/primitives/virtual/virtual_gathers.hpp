@@ -120,6 +120,13 @@ class VirtualGathers : public Kernels {
             nulls != nullptr && nulls[i] != 0 ? ~std::uint64_t{0} : string_word(string_of(from, i), to.begin_of(w));
   }
 
+  void shared_lengths(void*, const RawStrings& from, const std::uint8_t* nulls, const RawStrings& other,
+                      std::uint64_t* lengths, std::uint64_t count) const override {
+    const RawString first = string_of(other, 0);
+    for (std::uint64_t i = 0; i < count; ++i)
+      lengths[i] = nulls != nullptr && nulls[i] != 0 ? first.length : shared_length(string_of(from, i), first);
+  }
+
   void expand_bits(void*, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes, std::uint8_t* to,
                    std::uint64_t count) const override {
     for (std::uint64_t i = 0; i < count; ++i) to[i] = is_set(bits, first + i) ? bytes.set : bytes.clear;
