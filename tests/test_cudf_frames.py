@@ -75,11 +75,6 @@ class Frame(_Rows):
     def __getitem__(self, label: Any) -> Series:
         return Series(self.held.column(self.columns.index(label)).combine_chunks(), self.index)
 
-    def to_arrow(self, *, preserve_index: bool) -> pa.Table:
-        """In host memory."""
-        assert not preserve_index
-        return self.held
-
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Self:
         """From host memory."""

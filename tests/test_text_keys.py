@@ -27,7 +27,7 @@ def thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that few strings and few words are many."""
     monkeypatch.setattr(text_keys, "FEW_WORDS", 1)
     monkeypatch.setattr(gpu_table, "FEW_WORDS", 1)
-    monkeypatch.setattr(text_keys, "_FEW_BYTES", 0)
+    monkeypatch.setattr(text_keys, "_SAMPLING_SECONDS", 0)
     monkeypatch.setattr(text_keys, "_RANKING", 0)
     monkeypatch.setattr(text_keys, "_SAMPLE", 64)
 

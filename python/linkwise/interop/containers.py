@@ -182,7 +182,11 @@ def _hold_series(values: Any, by: By) -> Held:
 
 
 def _column_of_series(series: Any) -> pa.Array | pa.ChunkedArray:
-    return series.to_arrow() if library_of(series) == "cudf" else pa.array(series, from_pandas=True)
+    if library_of(series) != "cudf":
+        return pa.array(series, from_pandas=True)
+    if getattr(series.dtype, "ordered", False) is None:  # categories that cuDF does not convert
+        series = series.cat.as_unordered()
+    return series.to_arrow()
 
 
 def series_of(values: Any, by: By) -> tuple[dict[str, Any], list[Any] | None]:
@@ -277,8 +281,8 @@ def hold_table(values: Any) -> tuple[pa.Table, Callable[[pa.Table], Any]]:
         except cannot_convert() as error:
             raise UsageError(f"this DataFrame has a column that Arrow cannot hold: {told_of(error)}") from None
     if is_cudf_frame(values):
-        table = values.to_arrow(preserve_index=False)
-        return table.rename_columns(list(map(str, values.columns))), type(values).from_arrow
+        columns = {str(label): _column_of_series(values[label]) for label in values.columns}
+        return pa.table(columns), type(values).from_arrow
     held = hold(values)
     if isinstance(held.contents, np.ndarray) or held.contents.column_names == [ONE_COLUMN]:
         raise UsageError(f"a {type(values).__name__} is no table; join_indices takes keys alone")

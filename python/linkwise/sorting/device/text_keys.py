@@ -20,8 +20,9 @@ from linkwise.sorting.device.device_columns import GpuColumns, Parts, Strings
 FEW_WORDS = 8
 """Sorted by one after the other, whatever they are."""
 
-_FEW_BYTES = 1 << 25  # of all words, which then take little time and memory
-_RANKING = 6  # sorts of words take as long as ranking what was sorted, about
+_SORT_SECONDS, _ROW_SECONDS = 2e-4, 1.1e-10  # a sort by a word takes on an H200, about, and so much more a row
+_SAMPLING_SECONDS = 3e-3
+_RANKING = 6  # sorts by words take as long as ranking what was sorted, about
 _SAMPLE = 1 << 12
 _WORDS_AT_ONCE = 8  # of the sample
 _MOST_SAMPLED_WORDS = 32
@@ -32,7 +33,8 @@ _GOES_ON = 8  # the last byte of a word after which its string has more
 def text_keys(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Parts | None) -> list[Parts]:
     """Columns that compare, one after the other, as strings do. Those of null rows are equal."""
     rows = sum(len(part) - 1 for part in strings.offsets)
-    if extent.words <= FEW_WORDS or 8 * extent.words * rows <= _FEW_BYTES:
+    saved = (extent.words - _RANKING) * (_SORT_SECONDS + rows * _ROW_SECONDS)  # at best
+    if extent.words <= FEW_WORDS or saved < 2 * _SAMPLING_SECONDS:
         return gpus.words(strings, extent, nulls)
     first = _telling_words(gpus, strings, extent, rows)
     if first + _RANKING >= extent.words:
