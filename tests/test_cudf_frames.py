@@ -119,8 +119,10 @@ def test_what_goes_through_host_memory() -> None:
     assert len(linkwise.unique(Frame(table), by="name").held) == len(set(table["name"].to_pylist()))
     assert linkwise.sort_and_report(Frame(table), by="row", strategy="cpu")[0].held.equals(table)
     assert (linkwise.sort_indices(Frame(table), by="row", strategy="cpu") == np.arange(500)).all()
-    joined = linkwise.join(frame, Frame(table.select(["row"])), on="row", order="left")
+    other = Frame(table.select(["row", "is"]), labels=["row", 7])
+    joined = linkwise.join(frame, other, on="row", order="left")
     assert isinstance(joined, Frame) and joined.held["name"].cast("string").equals(table["name"])
+    assert joined.columns == ["name", "at", "day", "is", "row", 7]
     joined = linkwise.join(Frame(table), Frame(table.select(["row"])), on="row", order="left", validate="1:1")
     assert isinstance(joined, Frame) and joined.held.equals(table)
 

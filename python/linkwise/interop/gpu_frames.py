@@ -44,12 +44,18 @@ def hold_keys(values: Any, by: By) -> tuple[Held, dict[str, ArrowPart]] | None:
     return Held(none, take=values.take, labels=labels), parts
 
 
-def frame_of(columns: Mapping[str, GpuColumn], left: Any, right: Any) -> Any:
-    """A frame of a join's columns, with the labels of its two sides."""
+def frame_of(columns: Mapping[str, GpuColumn], like: Any) -> Any:
+    """A frame of columns."""
     of_libcudf = importlib.import_module("pylibcudf").Table.from_arrow(GpuColumnDict(columns))
+    return type(like).from_pylibcudf(of_libcudf, {"columns": list(columns)})
+
+
+def with_labels(frame: Any, left: Any, right: Any) -> Any:
+    """A frame that a join has made, with the labels of its two sides that are not text."""
     labels = labels_of(right) | labels_of(left)
-    named = {"columns": [labels.get(name, name) for name in columns]}
-    return type(left).from_pylibcudf(of_libcudf, named)
+    if labels:
+        frame.columns = [labels.get(name, name) for name in frame.columns]
+    return frame
 
 
 def _parts(series: Mapping[str, Any]) -> dict[str, ArrowPart] | None:

@@ -19,7 +19,7 @@ from linkwise.columns.inside import names_inside, with_fields
 from linkwise.columns.sort_keys import listed
 from linkwise.interop.containers import hold_table, is_cudf_frame, is_frame, labels_named, labels_of, native_of
 from linkwise.interop.device_arrays import copied_to_host
-from linkwise.interop.gpu_frames import columns_of_frame, columns_of_table, frame_of
+from linkwise.interop.gpu_frames import columns_of_frame, columns_of_table, frame_of, with_labels
 from linkwise.interop.pandas_frames import PandasFrames
 from linkwise.joining.device.device_join import GpuJoin, arrays_on_gpus
 from linkwise.joining.device.gpu_table import GpuTable
@@ -105,7 +105,9 @@ def join(
         tables = [GpuTable(side, **execution) for side in on_gpus]
         joined = tables[0].join(tables[1], on, left_on=left_on, right_on=right_on, how=how, suffix=suffix, order=order)
         columns = joined.to_dict()
-        return cast(Relation, frame_of(columns, left, right) if is_cudf_frame(left) else columns)
+        if not is_cudf_frame(left):
+            return cast(Relation, columns)
+        return cast(Relation, with_labels(frame_of(columns, left), left, right))
     (left, as_given), (right, _) = native_of(left), native_of(right)
     labels = labels_of(right) | labels_of(left)
     named = [_named(columns, labels) for columns in (on, left_on, right_on)]
@@ -126,7 +128,8 @@ def join(
         ).table()  # fmt: skip
     if options.verify_all:
         check_join(left_table, right_table, result, keys, how, nulls_equal=nulls_equal)
-    return cast(Relation, as_given(give_back(result)))
+    given_back = give_back(result)
+    return cast(Relation, as_given(with_labels(given_back, left, right) if is_cudf_frame(left) else given_back))
 
 
 def _columns_there(side: Any) -> Mapping[str, Any] | None:

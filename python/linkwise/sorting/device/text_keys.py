@@ -34,7 +34,7 @@ def text_keys(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Par
     """Columns that compare, one after the other, as strings do. Those of null rows are equal."""
     rows = sum(len(part) - 1 for part in strings.offsets)
     saved = (extent.words - _RANKING) * (_SORT_SECONDS + rows * _ROW_SECONDS)  # at best
-    if extent.words <= FEW_WORDS or saved < 2 * _SAMPLING_SECONDS:
+    if extent.words <= FEW_WORDS or saved < 4 * _SAMPLING_SECONDS:
         return gpus.words(strings, extent, nulls)
     first = _telling_words(gpus, strings, extent, rows)
     if first + _RANKING >= extent.words:
