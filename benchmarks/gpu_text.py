@@ -4,7 +4,7 @@
 
 Both take the same columns of libcudf where these lie. The table has a name of 4 to 18 letters, a timestamp, a comment
 like the name and a row number, and is sorted by name and falling timestamp, stably. It is joined with a tenth as many
-rows by text of 20 digits; the result has all columns of both. A third as many rows are sorted by addresses of 40 to 90
+rows by text of 20 digits; the result has all columns of both. A third as many rows are sorted by addresses of 37 to 93
 bytes, which begin alike, and have their row numbers beside them.
 """
 
