@@ -138,6 +138,8 @@ def test_joined(how: How) -> None:
     assert isinstance(found, Frame)
     assert found.held.equals(expected)
     assert found.columns == [7 if name == "7" else name for name in expected.column_names]
+    by_number = linkwise.join(labelled, labelled, on=7, how=how, order="left", machine=MACHINE)
+    assert by_number.held.equals(linkwise.join(right, right, on="7", how=how, order="left", strategy="cpu"))
     there = GpuTable(labelled, machine=MACHINE)
     assert there.column_names == ["name", "7"] and there.to_arrow().equals(right)
 
@@ -149,6 +151,9 @@ def test_what_is_refused() -> None:
         linkwise.sort(frame, machine=MACHINE)
     with pytest.raises(UsageError, match="there is no column 'other'"):
         linkwise.sort(frame, by="other", machine=MACHINE)
+    alike = Frame(pa.table({"1": [1], "one": [1]}), labels=[1, "1"])
+    with pytest.raises(UsageError, match="labels read alike; rename"):
+        linkwise.join(alike, alike, on="1", machine=MACHINE)
     with pytest.raises(UsageError, match="without a report; call sort"):
         linkwise.sort_and_report({"a": [np.arange(5)]}, by="a", machine=MACHINE)
 

@@ -201,6 +201,14 @@ def series_of(values: Any, by: By) -> tuple[dict[str, Any], list[Any] | None]:
     return {str(number): values.iloc[:, number] for number in numbers}, labels
 
 
+def series_by_name(frame: Any) -> dict[str, Any]:
+    """The columns of a frame by their labels as text."""
+    series = {str(label): frame[label] for label in frame.columns}
+    if len(series) < len(frame.columns):
+        raise UsageError(f"this {type(frame).__name__} has columns whose labels read alike; rename them")
+    return series
+
+
 def labels_named(by: Any, labels: list[Any]) -> list[Any]:
     """The labels that ``by`` names: a single label, which may be a tuple, or several."""
     is_one = isinstance(by, str) or not isinstance(by, Iterable) or (isinstance(by, tuple) and by in labels)
@@ -281,7 +289,7 @@ def hold_table(values: Any) -> tuple[pa.Table, Callable[[pa.Table], Any]]:
         except cannot_convert() as error:
             raise UsageError(f"this DataFrame has a column that Arrow cannot hold: {told_of(error)}") from None
     if is_cudf_frame(values):
-        columns = {str(label): _column_of_series(values[label]) for label in values.columns}
+        columns = {name: _column_of_series(series) for name, series in series_by_name(values).items()}
         return pa.table(columns), type(values).from_arrow
     held = hold(values)
     if isinstance(held.contents, np.ndarray) or held.contents.column_names == [ONE_COLUMN]:

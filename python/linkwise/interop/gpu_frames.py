@@ -14,7 +14,7 @@ import numpy as np
 
 from linkwise._arrow import pa
 from linkwise.columns.sort_keys import By
-from linkwise.interop.containers import Held, is_cudf_frame, labels_of, library_of, series_of
+from linkwise.interop.containers import Held, is_cudf_frame, library_of, series_by_name, series_of
 from linkwise.interop.foreign_arrays import ArrowPart, can_lie_on_gpus
 from linkwise.interop.gpu_column import GpuColumn, GpuColumnDict
 
@@ -29,7 +29,7 @@ def columns_of_table(value: Any) -> dict[str, ArrowPart] | None:
 
 def columns_of_frame(value: Any) -> dict[str, ArrowPart] | None:
     """The columns of a frame of cuDF; ``None`` for anything else."""
-    return _parts({str(label): value[label] for label in value.columns}) if is_cudf_frame(value) else None
+    return _parts(series_by_name(value)) if is_cudf_frame(value) else None
 
 
 def hold_keys(values: Any, by: By) -> tuple[Held, dict[str, ArrowPart]] | None:
@@ -50,9 +50,8 @@ def frame_of(columns: Mapping[str, GpuColumn], like: Any) -> Any:
     return type(like).from_pylibcudf(of_libcudf, {"columns": list(columns)})
 
 
-def with_labels(frame: Any, left: Any, right: Any) -> Any:
-    """A frame that a join has made, with the labels of its two sides that are not text."""
-    labels = labels_of(right) | labels_of(left)
+def with_labels(frame: Any, labels: Mapping[str, Any]) -> Any:
+    """A frame that was just made, with the labels of columns that are not text, by their names."""
     if labels:
         frame.columns = [labels.get(name, name) for name in frame.columns]
     return frame
@@ -60,7 +59,8 @@ def with_labels(frame: Any, left: Any, right: Any) -> Any:
 
 def _parts(series: Mapping[str, Any]) -> dict[str, ArrowPart] | None:
     """The columns of series, if the types of all are those of the bytes that lie there."""
-    if not all(isinstance(each.dtype, np.dtype) or str(each.dtype) in ("str", "string") for each in series.values()):
+    is_plain = [isinstance(each.dtype, np.dtype) or str(each.dtype) in ("str", "string") for each in series.values()]
+    if not all(is_plain) or not all(hasattr(each, "to_pylibcudf") for each in series.values()):
         return None
     parts = {name: ArrowPart.of(each.to_pylibcudf()[0]) for name, each in series.items()}
     found = {name: part for name, part in parts.items() if part is not None and can_lie_on_gpus(part.kind)}

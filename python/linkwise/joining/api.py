@@ -92,9 +92,11 @@ def join(
     check_how(how)
     options = ExecutionOptions.of(execution, JoinPlan)
     is_plain = (nulls_equal, validate, presorted) == (False, "m:m", False)
-    on_gpus = [columns_of_frame(side) or _columns_there(side) for side in (left, right)]
-    if None in on_gpus or not is_plain or options.plan is not None:
-        on_gpus = [_columns_there(side) for side in (left, right)]  # as frames of cuDF can be copied to host memory
+    (left, as_given), (right, _) = native_of(left), native_of(right)
+    labels = labels_of(right) | labels_of(left)
+    named = [_named(columns, labels) for columns in (on, left_on, right_on)]
+    on, left_on, right_on = named
+    on_gpus = _columns_there((left, right), with_frames=is_plain and options.plan is None)
     if on_gpus != [None, None]:
         if not is_plain:
             raise UsageError("of dictionaries of columns on GPUs, join takes on=, how=, suffix= and order=")
@@ -104,17 +106,11 @@ def join(
             raise UsageError("one side lies on GPUs, and the other does not; bring both to one place")
         tables = [GpuTable(side, **execution) for side in on_gpus]
         joined = tables[0].join(tables[1], on, left_on=left_on, right_on=right_on, how=how, suffix=suffix, order=order)
-        columns = joined.to_dict()
-        if not is_cudf_frame(left):
-            return cast(Relation, columns)
-        return cast(Relation, with_labels(frame_of(columns, left), left, right))
-    (left, as_given), (right, _) = native_of(left), native_of(right)
-    labels = labels_of(right) | labels_of(left)
-    named = [_named(columns, labels) for columns in (on, left_on, right_on)]
+        there: Any = joined.to_dict()
+        return cast(Relation, as_given(with_labels(frame_of(there, left), labels) if is_cudf_frame(left) else there))
     compared = {str(name) for columns in named if columns is not None for name in columns}
     left_table, right_table, give_back = _hold_both(left, right, compared)
     inside = names_inside(left_table.schema), names_inside(right_table.schema)
-    on, left_on, right_on = named
     keys = key_pairs(left_table.column_names, right_table.column_names, on, left_on, right_on, inside)
     left_table, right_table = with_fields(left_table, keys.inside[0]), with_fields(right_table, keys.inside[1])
     result = None
@@ -129,12 +125,19 @@ def join(
     if options.verify_all:
         check_join(left_table, right_table, result, keys, how, nulls_equal=nulls_equal)
     given_back = give_back(result)
-    return cast(Relation, as_given(with_labels(given_back, left, right) if is_cudf_frame(left) else given_back))
+    return cast(Relation, as_given(with_labels(given_back, labels) if is_cudf_frame(left) else given_back))
 
 
-def _columns_there(side: Any) -> Mapping[str, Any] | None:
-    """The columns of a side that can only be used on the GPUs."""
-    return side if isinstance(side, Mapping) else columns_of_table(side)
+def _columns_there(sides: tuple[Any, Any], *, with_frames: bool) -> list[Mapping[str, Any] | None]:
+    """The columns of each side that lies on the GPUs.
+
+    Frames of cuDF, which can also be joined in host memory, are among these if asked for and if both sides lie there.
+    """
+    alone = [side if isinstance(side, Mapping) else columns_of_table(side) for side in sides]
+    if not with_frames:
+        return alone
+    found = [columns_of_frame(side) or columns for side, columns in zip(sides, alone, strict=True)]
+    return alone if None in found else found
 
 
 def _hold_both(left: Any, right: Any, keys: set[str]) -> tuple[pa.Table, pa.Table, Callable[[pa.Table], Any]]:
