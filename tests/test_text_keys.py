@@ -115,6 +115,16 @@ def test_nulls_and_one_value(ranked: Callable[[], int]) -> None:
         assert as_table(found).equals(linkwise.sort(table, by="name", strategy="cpu"))
 
 
+def test_many_refinements(monkeypatch: pytest.MonkeyPatch, ranked: Callable[[], int]) -> None:
+    """As often as it takes for long strings that each come twice."""
+    monkeypatch.setattr(text_keys, "_MOST_SAMPLED_WORDS", 1)
+    values = [end + "x" * 3000 for end in "bacab" for _ in range(2)]
+    table = pa.table({"name": values, "row": np.arange(10)})
+    found = linkwise.sort(shares(table, [10]), by="name", machine=MACHINE)
+    assert as_table(found)["row"].to_pylist() == sorted(range(10), key=values.__getitem__)
+    assert ranked() > 400
+
+
 def test_shares_tied() -> None:
     """What a sample says: values that all have, frequent ones, and many that are rare."""
     random = np.random.default_rng(0)

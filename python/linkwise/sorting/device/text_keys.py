@@ -7,6 +7,7 @@ nearly all apart, and then, of those that are still tied, the rest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,30 +31,56 @@ _MOST_TIED = 1 / 8  # of the strings may still be tied
 _GOES_ON = 8  # the last byte of a word after which its string has more
 
 
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """Strings that were sorted by their first words.
+
+    ``rows`` in that order, their dense ``ranks``, the positions of those that are ``tied`` and go on, and how many rows
+    there are on each GPU.
+    """
+
+    rows: Parts
+    ranks: Parts
+    tied: Parts
+    lengths: list[int]
+
+
 def text_keys(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Parts | None) -> list[Parts]:
     """Columns that compare, one after the other, as strings do. Those of null rows are equal."""
+    coarser: list[_Ranked] = []
+    while True:
+        first = _first_words(gpus, strings, extent)
+        keys = gpus.words(strings, TextExtent(extent.begin, first), nulls)
+        if first == extent.words:
+            break
+        ranked = _ranked(gpus, keys)
+        if not any(map(len, ranked.tied)):
+            keys = [gpus.by_rows(ranked.rows, ranked.ranks, ranked.lengths)]
+            break
+        coarser.append(ranked)
+        strings, nulls = gpus.take_strings(strings, gpus.take(ranked.rows, ranked.tied)), None
+        shared, longest = gpus.extent(strings, None)
+        extent = TextExtent.of(max(shared, extent.begin + first * int(_core.BYTES_OF_WORD)), longest)
+    for ranked in reversed(coarser):
+        finer = gpus.refined(ranked.ranks, ranked.tied, _dense(gpus, keys))
+        keys = [gpus.by_rows(ranked.rows, finer, ranked.lengths)]
+    return keys
+
+
+def _first_words(gpus: GpuColumns, strings: Strings, extent: TextExtent) -> int:
+    """By how many words to sort before those are ranked that are still tied; all of them if that saves little."""
     rows = sum(len(part) - 1 for part in strings.offsets)
     saved = (extent.words - _RANKING) * (_SORT_SECONDS + rows * _ROW_SECONDS)  # at best
     if extent.words <= FEW_WORDS or saved < 4 * _SAMPLING_SECONDS:
-        return gpus.words(strings, extent, nulls)
+        return extent.words
     first = _telling_words(gpus, strings, extent, rows)
-    if first + _RANKING >= extent.words:
-        return gpus.words(strings, extent, nulls)
-    return [_ranks(gpus, strings, extent, nulls, first)]
+    return extent.words if first + _RANKING >= extent.words else first
 
 
-def _ranks(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Parts | None, first: int) -> Parts:
-    """Numbers of 4 or 8 bytes, in the order of the strings. So many first words are sorted by."""
-    words = gpus.words(strings, TextExtent(extent.begin, first), nulls)
+def _ranked(gpus: GpuColumns, words: Sequence[Parts]) -> _Ranked:
     rows, in_order = _in_order(gpus, words)
     ranks = gpus.dense_ranks(in_order)
-    tied = gpus.tied(ranks, in_order[-1])
-    if any(map(len, tied)):
-        of_tied = gpus.take_strings(strings, gpus.take(rows, tied))
-        shared, longest = gpus.extent(of_tied, None)
-        rest = TextExtent.of(max(shared, extent.begin + first * int(_core.BYTES_OF_WORD)), longest)
-        ranks = gpus.refined(ranks, tied, _dense(gpus, text_keys(gpus, of_tied, rest, None)))
-    return gpus.by_rows(rows, ranks, [len(part) for part in words[0]])
+    return _Ranked(rows, ranks, gpus.tied(ranks, in_order[-1]), [len(part) for part in words[0]])
 
 
 def _in_order(gpus: GpuColumns, columns: Sequence[Parts]) -> tuple[Parts, list[Parts]]:
