@@ -210,11 +210,11 @@ def test_what_does_not_fit_takes_another_way(is_tried: bool, monkeypatch: pytest
     assert linkwise.join(table, table, "k", **where).num_rows == rows
 
 
-def test_long_text_is_ranked_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not by the host."""
+def test_long_text_takes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranking it would take long."""
     monkeypatch.setattr("linkwise.joining.device.resident_join._LEAST_ROWS", 1)
     monkeypatch.setattr("linkwise.joining.device.resident_join.gpus_gather_faster", lambda *_: True)
-    monkeypatch.setattr("linkwise.joining.device.brought_columns.in_common", None)
+    monkeypatch.setattr("linkwise.joining.device.device_columns.text_keys", None)
     table = pa.table({"k": [letter * 500 for letter in "abc"], "v": [1, 2, 3]})
     assert linkwise.join(table, table, "k", machine=MACHINE).num_rows == 3
 

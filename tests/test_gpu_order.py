@@ -125,9 +125,12 @@ def test_left_to_the_cores(given: dict[str, Any]) -> None:
 
 
 def test_long_strings() -> None:
-    column = pa.chunked_array([["x" * length for length in (500, 1, 9000)]])
-    found = order_on_gpus([column], [False], [False], options_of(1))
-    assert found is not None and found[0].tolist() == [1, 0, 2]
+    """A few among others are sorted there."""
+    some = pa.chunked_array([["x" * length for length in (500, *range(100), 9000)]])
+    found = order_on_gpus([some], [False], [False], options_of(1))
+    assert found is not None and found[0].tolist() == [*range(1, 101), 0, 101]
+    long = pa.chunked_array([["x" * length for length in (500, 1, 9000)]])
+    assert order_on_gpus([long], [False], [False], options_of(1)) is None
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:

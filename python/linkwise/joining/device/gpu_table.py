@@ -433,3 +433,9 @@ class GpuTable:
         if not all(are_comparable(*pair) for pair in types):
             raise UsageError(f"the {len(pairs)} keys take more than 64 bits together, and differ in type; cast them")
         return None
+
+
+def have_long_text(table: GpuTable, keys: Sequence[str]) -> bool:
+    """Whether some of these columns are strings of so many words that a join ranks them."""
+    extents = [table._relation.text_extent(table._names[name]) for name in keys]
+    return any(extent is not None and extent.words > _MOST_WORDS for extent in extents)

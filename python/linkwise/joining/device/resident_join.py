@@ -7,7 +7,7 @@ from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import gpus_gather_faster
 from linkwise.columns.key_types import is_number
 from linkwise.interop.foreign_arrays import is_text
-from linkwise.joining.device.gpu_table import GpuTable
+from linkwise.joining.device.gpu_table import GpuTable, have_long_text
 from linkwise.joining.host_join import KEY_BYTES, leaves_to_gpus
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.matching import How, Order
@@ -44,6 +44,9 @@ def resident_join(
     where = {name: getattr(execution, name) for name in ("machine", "gpus", "memory_limit", "verify")}
     try:
         tables = GpuTable(left, **where), GpuTable(right, **where)
+        # Both sides' keys are often equal to their ends, and then the cores compare them sooner than the GPUs rank them.
+        if have_long_text(tables[0], lefts) or have_long_text(tables[1], rights):
+            return None
         joined = tables[0].join(
             tables[1], lefts if keys.are_one else None, left_on=None if keys.are_one else lefts,
             right_on=None if keys.are_one else rights, how=how, suffix=suffix,

@@ -30,6 +30,7 @@ from linkwise.sorting.report import SortReport
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast on the cores
 _WORKING_BYTES = 40  # of a row: a key and its number, before and after a sort, and a word being gathered
 _TIMES_TEXT = 3  # a column of text takes while words are made: with narrow and with wide offsets
+_LONG_BYTES = 448  # of most strings: the cores compare them sooner if many are equal to their ends
 _MOST_WORDS = 8  # usually tell strings apart
 _OF_MEMORY = 0.6  # of the GPUs' memory
 _BROUGHT = 0.5  # of the work is done when all columns are there, about
@@ -46,6 +47,8 @@ def order_on_gpus(
     ``None`` if the options do not leave it to GPUs, the columns are of other types, or their keys do not fit there.
     """
     if not _may_be_ordered(columns, execution):
+        return None
+    if any(is_text(column.type) and column.nbytes > _LONG_BYTES * len(column) for column in columns):
         return None
     extents = [text_extent(column) for column in columns]
     execution = for_rows(execution, len(columns[0]))
