@@ -44,7 +44,7 @@ def resident_join(
     where = {name: getattr(execution, name) for name in ("machine", "gpus", "memory_limit", "verify")}
     try:
         tables = GpuTable(left, **where), GpuTable(right, **where)
-        # Both sides' keys are often equal to their ends, and then the cores compare them sooner than the GPUs rank them.
+        # Keys of two sides are often equal to their ends: the cores compare these sooner than the GPUs rank them.
         if have_long_text(tables[0], lefts) or have_long_text(tables[1], rights):
             return None
         joined = tables[0].join(
