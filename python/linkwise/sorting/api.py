@@ -238,9 +238,19 @@ def sort_indices(
 ) -> npt.NDArray[np.int64]:
     """Return the row numbers that sort the values: ``values[sort_indices(values)]`` is sorted. Stable.
 
-    Accepts what ``sort`` accepts, and returns an int64 array with one element for each row.
+    Accepts what ``sort`` accepts in host memory, and frames and series of cuDF. Returns an int64 array in host memory
+    with one element for each row. On GPUs, row numbers are sorted as the ``payload`` of ``sort``.
+
+    Raises
+    ------
+    UsageError, OutOfMemoryError, DeviceError, CorruptDataError
+
     """
     options = ExecutionOptions.of(execution, SortPlan)
+    if isinstance(values, Mapping) or (library_of(values) not in FRAMES and single_array(values) is not None):
+        raise UsageError(
+            "sort_indices is for data in host memory; on GPUs, sort row numbers as the payload of the keys"
+        )
     held = hold(values, by)
     keys = held.keys(by, descending, nulls)
     if isinstance(held.contents, np.ndarray):
