@@ -248,9 +248,7 @@ def sort_indices(
     """
     options = ExecutionOptions.of(execution, SortPlan)
     if isinstance(values, Mapping) or (library_of(values) not in FRAMES and single_array(values) is not None):
-        raise UsageError(
-            "sort_indices is for data in host memory; on GPUs, sort row numbers as the payload of the keys"
-        )
+        raise UsageError("sort_indices is for data in host memory; on GPUs, pass row numbers to sort as payload=")
     held = hold(values, by)
     keys = held.keys(by, descending, nulls)
     if isinstance(held.contents, np.ndarray):
