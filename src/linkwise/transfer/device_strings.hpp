@@ -30,11 +30,12 @@ std::vector<ColumnPart> resized_offsets(Runtime& runtime, std::span<const int> g
 /// The last offset of each part: how many bytes up to there belong to it.
 std::vector<std::uint64_t> last_offsets(Runtime& runtime, std::span<const MemoryView> offsets);
 
-/// How many bytes all strings share that `nulls`, as below, does not say are null, and those of the longest of all.
-/// @throws UsageError if the GPUs cannot read each other's memory, OutOfMemoryError.
+/// How many bytes all strings begin with alike, and how many the longest one has.
 struct StringExtent {
   std::uint64_t shared = 0, longest = 0;
 };
+/// Strings that `nulls`, as below, says are null may begin in any way.
+/// @throws UsageError if the GPUs cannot read each other's memory, OutOfMemoryError.
 StringExtent extent_of_strings(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> strings,
                                std::span<const MemoryView> nulls);
 
