@@ -99,7 +99,13 @@ def pylibcudf(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -
     yield
 
 
-def test_sorted_with_its_index() -> None:
+@pytest.fixture
+def only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is copied to host memory."""
+    monkeypatch.delattr(Series, "to_arrow")
+
+
+def test_sorted_with_its_index(only_there: None) -> None:
     """The frame takes the rows, so that its index and columns of other types go with them."""
     table = some_table(3000, 1).append_column("words", pa.array([["a", str(n)] for n in range(3000)]))
     found = linkwise.sort(Frame(table), by=["name", "at"], descending=[False, True], machine=MACHINE)
@@ -128,7 +134,7 @@ def test_what_goes_through_host_memory() -> None:
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
-def test_joined(how: How) -> None:
+def test_joined(how: How, only_there: None) -> None:
     """A frame comes back, with the labels of both."""
     left, right = some_table(400, 3), some_table(300, 4).select(["name", "row"]).slice(0, 40)
     right = right.rename_columns(["name", "7"])

@@ -107,7 +107,7 @@ def test_joined(how: How, order: Order, monkeypatch: pytest.MonkeyPatch) -> None
         assert found.equals(expected)
 
 
-def test_nulls_and_one_value(ranked: Callable[[], int]) -> None:
+def test_nulls_and_one_value() -> None:
     """All rows are equal, or null; nothing goes on after the words that were compared."""
     for values in ([None] * 50, ["x" * 100] * 50, ["x" * 100, None] * 25, [""] * 50):
         table = pa.table({"name": pa.array(values, pa.string()), "row": np.arange(50)})

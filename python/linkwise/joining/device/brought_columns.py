@@ -20,8 +20,8 @@ WORTH_BRINGING = 16  # a column is copied to the GPUs if at least one in so many
 class ArrowColumns(Relation):
     """A table in host memory, each column of which is copied to the GPUs when it is first asked for there.
 
-    Keys that are strings or bytes become words there, and other keys that are no numbers (decimals, strings of many
-    words) are copied as ranks.
+    Keys that are strings or bytes become words there, and other keys that are no numbers, such as decimals, are copied
+    as ranks.
     """
 
     def __init__(self, table: pa.Table) -> None:

@@ -55,10 +55,7 @@ class JoinableColumns(GpuColumns):
         lengths = [len(part) for part in left[0]], [len(part) for part in right[0]]
         all_rows = self._all_rows(*lengths)
         both = [self.take([*of_left, *of_right], all_rows) for of_left, of_right in zip(left, right, strict=True)]
-        rows, _ = self.sorted(both, [False] * len(both))
-        in_order = [self.take(column, rows) for column in both]
-        _, by_row = self._sorted_by(rows, self.dense_ranks(in_order), descending=False)
-        return self._apart(by_row, *lengths)
+        return self._apart(self.row_ranks(both), *lengths)
 
     def common_text_keys(self, left: Strings, right: Strings, extent: TextExtent) -> tuple[list[Parts], list[Parts]]:
         """``text_keys`` of both sides together."""

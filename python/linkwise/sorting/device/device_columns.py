@@ -205,6 +205,16 @@ class GpuColumns:
             parts = _core.sort_device(runtime, plan, arrays, values, [None] * len(gpus), False, options)
             return cast(tuple[Parts, Parts], tuple(map(list, zip(*parts, strict=True))))
 
+    def in_order(self, columns: Sequence[Parts]) -> tuple[Parts, list[Parts]]:
+        """The row numbers that sort by columns, the most significant first, and these in that order."""
+        rows, first = self.sorted(columns, [False] * len(columns))
+        return rows, [first, *(self.take(column, rows) for column in columns[1:])]
+
+    def row_ranks(self, columns: Sequence[Parts]) -> Parts:
+        """For each row, the number of distinct rows of these columns that are less, of 4 bytes."""
+        rows, in_order = self.in_order(columns)
+        return self.by_rows(rows, self.dense_ranks(in_order), [len(part) for part in columns[0]])
+
     def by_rows(self, rows: Parts, numbers: Parts, lengths: Sequence[int]) -> Parts:
         """Numbers of 4 or 8 bytes, one for each of these rows, in the order of the rows, so many on each GPU."""
         _, in_order = self._sorted_by(rows, numbers, descending=False)

@@ -30,7 +30,7 @@ from linkwise.sorting.report import SortReport
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast on the cores
 _WORKING_BYTES = 40  # of a row: a key and its number, before and after a sort, and a word being gathered
 _TIMES_TEXT = 3  # a column of text takes while words are made: with narrow and with wide offsets
-_LONG_BYTES = 448  # of most strings: the cores compare them sooner if many are equal to their ends
+_LONG_BYTES = 448  # in the mean: such strings are often equal to their ends, and the cores compare these sooner
 _MOST_WORDS = 8  # usually tell strings apart
 _OF_MEMORY = 0.6  # of the GPUs' memory
 _BROUGHT = 0.5  # of the work is done when all columns are there, about

@@ -62,7 +62,7 @@ def text_keys(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Par
         shared, longest = gpus.extent(strings, None)
         extent = TextExtent.of(max(shared, extent.begin + first * int(_core.BYTES_OF_WORD)), longest)
     for ranked in reversed(coarser):
-        finer = gpus.refined(ranked.ranks, ranked.tied, _dense(gpus, keys))
+        finer = gpus.refined(ranked.ranks, ranked.tied, gpus.row_ranks(keys))
         keys = [gpus.by_rows(ranked.rows, finer, ranked.lengths)]
     return keys
 
@@ -78,21 +78,9 @@ def _first_words(gpus: GpuColumns, strings: Strings, extent: TextExtent) -> int:
 
 
 def _ranked(gpus: GpuColumns, words: Sequence[Parts]) -> _Ranked:
-    rows, in_order = _in_order(gpus, words)
+    rows, in_order = gpus.in_order(words)
     ranks = gpus.dense_ranks(in_order)
     return _Ranked(rows, ranks, gpus.tied(ranks, in_order[-1]), [len(part) for part in words[0]])
-
-
-def _in_order(gpus: GpuColumns, columns: Sequence[Parts]) -> tuple[Parts, list[Parts]]:
-    """The row numbers that sort columns, and these in order."""
-    rows, first = gpus.sorted(columns, [False] * len(columns))
-    return rows, [first, *(gpus.take(column, rows) for column in columns[1:])]
-
-
-def _dense(gpus: GpuColumns, columns: Sequence[Parts]) -> Parts:
-    """Ranks of 4 bytes of the rows of columns."""
-    rows, in_order = _in_order(gpus, columns)
-    return gpus.by_rows(rows, gpus.dense_ranks(in_order), [len(part) for part in columns[0]])
 
 
 def _telling_words(gpus: GpuColumns, strings: Strings, extent: TextExtent, rows: int) -> int:
