@@ -93,12 +93,17 @@ std::vector<std::uint64_t> last(const nb::object& runtime, const Parts& offsets)
   return last_offsets(nb::cast<Runtime&>(runtime), views);
 }
 
-std::pair<std::uint64_t, std::uint64_t> extent_on_gpus(const nb::object& runtime, const Gpus& gpus,
-                                                       const Strings& strings, const Parts& nulls) {
-  const std::vector<StringPiece> pieces = pieces_of(strings, gpus);
-  const std::vector<MemoryView> is_null = views_of(nulls);
+std::pair<std::vector<StringPiece>, std::vector<MemoryView>> pieces_with_nulls(const Strings& strings,
+                                                                               const Parts& nulls, const Gpus& gpus) {
+  std::vector<StringPiece> pieces = pieces_of(strings, gpus);
   if (pieces.size() != gpus.size() || (!nulls.empty() && nulls.size() != gpus.size()))
     throw UsageError("there must be one part, and its bytes of nulls, on each GPU");
+  return {std::move(pieces), views_of(nulls)};
+}
+
+std::pair<std::uint64_t, std::uint64_t> extent_on_gpus(const nb::object& runtime, const Gpus& gpus,
+                                                       const Strings& strings, const Parts& nulls) {
+  const auto [pieces, is_null] = pieces_with_nulls(strings, nulls, gpus);
   const nb::gil_scoped_release release;
   const StringExtent extent = extent_of_strings(nb::cast<Runtime&>(runtime), gpus, pieces, is_null);
   return {extent.shared, extent.longest};
@@ -118,10 +123,7 @@ Strings take(const nb::object& runtime, const Gpus& gpus, const Strings& strings
 
 std::vector<Parts> words(const nb::object& runtime, const Gpus& gpus, const Strings& strings, std::uint64_t begin,
                          std::size_t count, const Parts& nulls) {
-  const std::vector<StringPiece> pieces = pieces_of(strings, gpus);
-  const std::vector<MemoryView> is_null = views_of(nulls);
-  if (pieces.size() != gpus.size() || (!nulls.empty() && nulls.size() != gpus.size()))
-    throw UsageError("there must be one part, and its bytes of nulls, on each GPU");
+  const auto [pieces, is_null] = pieces_with_nulls(strings, nulls, gpus);
   std::vector<std::vector<ColumnPart>> made;
   {
     const nb::gil_scoped_release release;
