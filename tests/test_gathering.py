@@ -266,6 +266,55 @@ def test_hashes_of_rows(device: OnDevice, width: int) -> None:
         assert device.get(unequal, np.uint64).tolist() == [expected]
 
 
+def strings_there(device: OnDevice, strings: list[bytes]) -> _core.StringPiece:
+    ends = np.cumsum([0, *map(len, strings)]).astype(np.uint64)
+    return _core.StringPiece(device.put(ends), device.put(np.frombuffer(b"".join(strings), np.uint8)))
+
+
+def test_hashes_of_strings(device: OnDevice) -> None:
+    """Equal strings have equal hashes, others other ones, mixed into those of the columns before."""
+    parts = [b"", b"\0", b"a", b"seven b", b"seven by", b"x" * 14, b"y" * 33]
+    strings = [a + b for a in parts for b in parts] * 2
+    before = np.repeat(np.array([0, 0x9E3779B97F4A7C15], np.uint64), len(strings) // 2)
+    hashes = [device.put(before * np.uint64(factor)) for factor in (0, 1)]
+    for each in hashes:
+        _core.mix_strings_into_hashes(device.runtime, device.stream, strings_there(device, strings), each)
+    alone, mixed = (device.get(each, np.uint64).tolist() for each in hashes)
+    assert len(set(alone)) == len(set(strings)) == len(set(zip(alone, strings, strict=True)))
+    assert len(set(mixed)) == len(set(zip(before.tolist(), strings, strict=True)))
+
+
+@pytest.mark.parametrize("index", [np.uint32, np.uint64])
+@pytest.mark.parametrize("shift", range(5))
+def test_unequal_strings(device: OnDevice, index: Any, shift: int) -> None:
+    """Pairs of strings at any addresses, of which some differ in one byte or in their lengths; no row equals all."""
+    random = np.random.default_rng(shift)
+    of_left = [LONG[: random.integers(0, len(LONG))].encode() for _ in range(300)]
+    of_right = [text[:-1] if random.random() < 0.2 else text for text in of_left]
+    of_right = [text[:-1] + b"~" if random.random() < 0.2 else text for text in of_right]
+    of_right[0] += b"x" * shift
+    left = [strings_there(device, part) for part in (of_left[:100], [], of_left[100:])]
+    right = [strings_there(device, part) for part in (of_right[:1], of_right[1:])]
+    rows = [random.integers(0, 300, 1000).astype(index) for _ in range(2)]
+    rows[1][:700] = rows[0][:700]
+    rows[0][:5] = rows[1][3:9] = np.iinfo(index).max
+    unequal = device.put(np.array([7], np.uint64))
+    _core.count_unequal_strings(
+        device.runtime, device.stream, index().itemsize, left, device.put(rows[0]), right, device.put(rows[1]), unequal
+    )
+    pairs = [pair for pair in zip(*map(np.ndarray.tolist, rows), strict=True) if np.iinfo(index).max not in pair]
+    assert device.get(unequal, np.uint64).tolist() == [7 + sum(of_left[one] != of_right[two] for one, two in pairs)]
+
+
+def test_mark_unequal_strings(device: OnDevice) -> None:
+    """Groups in which a string differs from the one before, and other marks as they were."""
+    groups = np.array([0, 0, 1, 1, 1, 2, 4, 4, 5], np.uint32)
+    strings = [b"x" * 20, b"x" * 20, b"y", b"y", b"yy", b"z", b"", b"\0", b""]
+    marks = device.put(np.array([0, 0, 0, 1, 0, 0, 1], np.uint32))
+    _core.mark_unequal_strings(device.runtime, device.stream, strings_there(device, strings), device.put(groups), marks)
+    assert device.get(marks, np.uint32).tolist() == [0, 1, 0, 1, 1, 0, 1]
+
+
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_fill_nulls(device: OnDevice, width: int) -> None:
     random = np.random.default_rng(width)

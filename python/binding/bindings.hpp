@@ -22,6 +22,7 @@ void bind_device_arrays(nanobind::module_& m);
 void bind_device_columns(nanobind::module_& m);
 void bind_arrow_columns(nanobind::module_& m);
 void bind_device_strings(nanobind::module_& m);
+void bind_device_rows(nanobind::module_& m);
 void bind_device_sort(nanobind::module_& m);
 void bind_foreign_arrays(nanobind::module_& m);
 void bind_join(nanobind::module_& m);

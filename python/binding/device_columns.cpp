@@ -11,11 +11,10 @@
 
 #include "bindings.hpp"
 #include "device_arrays.hpp"
+#include "device_parts.hpp"
 #include "linkwise/device/cuda/pinned.hpp"
 #include "linkwise/error.hpp"
-#include "linkwise/transfer/dense_ranks.hpp"
 #include "linkwise/transfer/device_columns.hpp"
-#include "linkwise/transfer/row_hashes.hpp"
 #include "rows.hpp"
 
 namespace nb = nanobind;
@@ -94,30 +93,6 @@ std::vector<DeviceArray> missing_rows(const nb::object& runtime, const std::vect
   return filled(runtime, gpus, rows, nb::dtype<std::uint32_t>(), 0xff);
 }
 
-void require_same(const DeviceArray& array, const DeviceArray& first, const Runtime& runtime) {
-  if (array.type != first.type) throw UsageError("the arrays differ in type");
-  if (&array.memory->runtime() != &runtime) throw UsageError("an array lies on the GPUs of another runtime");
-}
-
-void require_on(const DeviceArray& array, int gpu) {
-  if (array.view.place != Place::gpu(gpu))
-    throw UsageError("an array does not lie on the GPU that it is said to be on");
-}
-
-// Each GPU's part of a column.
-std::vector<MemoryView> views_of(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
-                                 const Runtime& runtime) {
-  if (gpus.empty() || column.size() != gpus.size())
-    throw UsageError("there must be an array of the column, and one of row numbers, for each GPU");
-  std::vector<MemoryView> views;
-  for (std::size_t g = 0; g < gpus.size(); ++g) {
-    require_same(column[g], column.front(), runtime);
-    require_on(column[g], gpus[g]);
-    views.push_back(column[g].view);
-  }
-  return views;
-}
-
 std::vector<DeviceArray> take(const nb::object& runtime_object, const std::vector<int>& gpus,
                               const std::vector<MemoryView>& column, const nb::dlpack::dtype& type,
                               const std::vector<DeviceArray>& numbers) {
@@ -170,102 +145,6 @@ std::vector<std::vector<DeviceArray>> take_all(const nb::object& runtime_object,
   for (std::size_t c = 0; c < columns.size(); ++c)
     taken.push_back(arrays_of(runtime_object, std::move(parts[c]), columns[c].front().type));
   return taken;
-}
-
-std::vector<DeviceColumn> columns_of(const std::vector<std::vector<DeviceArray>>& columns, const std::vector<int>& gpus,
-                                     const Runtime& runtime) {
-  if (columns.empty()) throw UsageError("rows are compared by at least one column");
-  std::vector<DeviceColumn> found;
-  for (const std::vector<DeviceArray>& column : columns) {
-    std::vector<MemoryView> parts = views_of(column, gpus, runtime);
-    found.push_back({column.front().type.bits / 8, std::move(parts)});
-  }
-  return found;
-}
-
-// Whose rows are hashed and compared.
-std::vector<DeviceColumn> words_of(const std::vector<std::vector<DeviceArray>>& columns, const std::vector<int>& gpus,
-                                   const Runtime& runtime) {
-  std::vector<DeviceColumn> found = columns_of(columns, gpus, runtime);
-  for (const DeviceColumn& column : found)
-    if (column.element_bytes != 4 && column.element_bytes != 8)
-      throw UsageError("rows are hashed and compared by elements of 4 or 8 bytes");
-  return found;
-}
-
-// Calls work(runtime, gpus, columns) for columns in the order of their rows.
-template <typename Work>
-std::vector<ColumnPart> of_rows_in_order(Runtime& runtime, const std::vector<int>& gpus,
-                                         const std::vector<std::vector<DeviceArray>>& columns, Work&& work) {
-  const std::vector<DeviceColumn> in_order = columns_of(columns, gpus, runtime);
-  const nb::gil_scoped_release release;
-  return work(runtime, gpus, in_order);
-}
-
-std::vector<DeviceArray> ranks_of(const nb::object& runtime, const std::vector<int>& gpus,
-                                  const std::vector<std::vector<DeviceArray>>& columns) {
-  return arrays_of(runtime, of_rows_in_order(nb::cast<Runtime&>(runtime), gpus, columns, dense_ranks),
-                   nb::dtype<std::uint32_t>());
-}
-
-std::vector<DeviceArray> starts_of(const nb::object& runtime, const std::vector<int>& gpus,
-                                   const std::vector<std::vector<DeviceArray>>& columns) {
-  return arrays_of(runtime, of_rows_in_order(nb::cast<Runtime&>(runtime), gpus, columns, starts_of_runs),
-                   nb::dtype<std::int64_t>());
-}
-
-std::vector<DeviceArray> ties_of(const nb::object& runtime, const std::vector<int>& gpus,
-                                 const std::vector<DeviceArray>& ranks, const std::vector<DeviceArray>& words) {
-  const auto work = [](Runtime& on, std::span<const int> where, std::span<const DeviceColumn> columns) {
-    if (columns[0].element_bytes != 4 || columns[1].element_bytes != 8)
-      throw UsageError("ranks have 4 bytes, and words 8");
-    return tied_rows(on, where, columns[0], columns[1]);
-  };
-  return arrays_of(runtime, of_rows_in_order(nb::cast<Runtime&>(runtime), gpus, {ranks, words}, work),
-                   nb::dtype<std::int64_t>());
-}
-
-std::vector<DeviceArray> refined(const nb::object& runtime_object, const std::vector<int>& gpus,
-                                 const std::vector<DeviceArray>& ranks, const std::vector<DeviceArray>& positions,
-                                 const std::vector<DeviceArray>& finer) {
-  auto& runtime = nb::cast<Runtime&>(runtime_object);
-  const std::vector<DeviceColumn> of_ranks = columns_of({ranks}, gpus, runtime),
-                                  of_ties = columns_of({positions, finer}, gpus, runtime);
-  if (of_ranks[0].element_bytes != 4 || of_ties[0].element_bytes != 8 || of_ties[1].element_bytes != 4)
-    throw UsageError("ranks have 4 bytes, and positions 8");
-  std::vector<ColumnPart> parts;
-  {
-    const nb::gil_scoped_release release;
-    parts = refined_ranks(runtime, gpus, of_ranks[0], of_ties[0], of_ties[1]);
-  }
-  return arrays_of(runtime_object, std::move(parts), nb::dtype<std::uint64_t>());
-}
-
-std::vector<DeviceArray> hashes_of(const nb::object& runtime_object, const std::vector<int>& gpus,
-                                   const std::vector<std::vector<DeviceArray>>& columns) {
-  auto& runtime = nb::cast<Runtime&>(runtime_object);
-  const std::vector<DeviceColumn> there = words_of(columns, gpus, runtime);
-  std::vector<ColumnPart> parts;
-  {
-    const nb::gil_scoped_release release;
-    parts = row_hashes(runtime, gpus, there);
-  }
-  return arrays_of(runtime_object, std::move(parts), nb::dtype<std::uint64_t>());
-}
-
-std::uint64_t unequal(Runtime& runtime, const std::vector<int>& gpus, const std::vector<std::vector<DeviceArray>>& left,
-                      const std::vector<DeviceArray>& left_rows, const std::vector<std::vector<DeviceArray>>& right,
-                      const std::vector<DeviceArray>& right_rows) {
-  const std::vector<DeviceColumn> of_left = words_of(left, gpus, runtime), of_right = words_of(right, gpus, runtime);
-  const std::vector<MemoryView> lefts = views_of(left_rows, gpus, runtime),
-                                rights = views_of(right_rows, gpus, runtime);
-  bool are_alike = left.size() == right.size() && left_rows.front().type == right_rows.front().type;
-  for (std::size_t c = 0; are_alike && c < left.size(); ++c)
-    are_alike = of_left[c].element_bytes == of_right[c].element_bytes;
-  for (std::size_t g = 0; are_alike && g < gpus.size(); ++g) are_alike = lefts[g].bytes == rights[g].bytes;
-  if (!are_alike) throw UsageError("the columns and row numbers of both sides are alike");
-  const nb::gil_scoped_release release;
-  return unequal_pairs(runtime, gpus, of_left, of_right, left_rows.front().type.bits / 8, lefts, rights);
 }
 
 IntegerColumn integer_column(const std::vector<DeviceArray>& column, const std::vector<int>& gpus,
@@ -406,20 +285,6 @@ void bind_device_columns(nb::module_& m) {
         "Elements of a column on the GPUs, by their row numbers in the whole; each on the GPU of its number.");
   m.def("take_columns", &take_all, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"), nb::arg("numbers"),
         "The same rows of several columns, in random order.");
-  m.def("dense_ranks", &ranks_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
-        "For rows in order by some columns, the number of different rows before each, of 4 bytes.");
-  m.def("starts_of_runs", &starts_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
-        "For rows in order by some columns, the positions of those that differ from the one before, the first one "
-        "included, and the number of rows, of 8 bytes.");
-  m.def("tied_rows", &ties_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("ranks"), nb::arg("words"),
-        "The positions of strings in order that their words, of which these are the last, do not tell apart.");
-  m.def("refined_ranks", &refined, nb::arg("runtime"), nb::arg("gpus"), nb::arg("ranks"), nb::arg("positions"),
-        nb::arg("finer"), "Ranks of 8 bytes: those of 4 bytes and, at these positions, finer ones.");
-  m.def("row_hashes", &hashes_of, nb::arg("runtime"), nb::arg("gpus"), nb::arg("columns"),
-        "A hash of 64 bits of each row of columns with elements of 4 or 8 bytes.");
-  m.def("unequal_pairs", &unequal, nb::arg("runtime"), nb::arg("gpus"), nb::arg("left"), nb::arg("left_rows"),
-        nb::arg("right"), nb::arg("right_rows"),
-        "In how many pairs of rows the columns differ; a row number with all bits set stands for no row.");
   m.def("take_rows_from_host", &take_from_host, nb::arg("runtime"), nb::arg("gpus"), nb::arg("column"),
         nb::arg("numbers"),
         "Like take_rows, for a column in pinned host memory, which the GPUs read directly; None if not pinned.");

@@ -8,9 +8,10 @@
 
 #include "bindings.hpp"
 #include "device_arrays.hpp"
+#include "device_parts.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/host/key_column.hpp"
-#include "linkwise/primitives/pieces.hpp"
+#include "linkwise/primitives/string_steps.hpp"
 #include "linkwise/transfer/device_strings.hpp"
 #include "rows.hpp"
 
@@ -19,29 +20,10 @@ namespace nb = nanobind;
 namespace linkwise::binding {
 namespace {
 
-using Gpus = std::vector<int>;
-using Parts = std::vector<DeviceArray>;
-using Strings = std::pair<Parts, Parts>;  // offsets and bytes
-
 std::vector<MemoryView> views_of(const Parts& parts) {
   std::vector<MemoryView> views;
   for (const DeviceArray& part : parts) views.push_back(part.view);
   return views;
-}
-
-// A column may consist of several that have a part on each GPU.
-std::vector<StringPiece> pieces_of(const Strings& strings, const Gpus& gpus) {
-  const auto& [offsets, bytes] = strings;
-  if (gpus.empty() || offsets.size() != bytes.size() || offsets.size() % gpus.size() != 0)
-    throw UsageError("there must be offsets and bytes of strings on each GPU");
-  std::vector<StringPiece> pieces;
-  for (std::size_t p = 0; p < offsets.size(); ++p) {
-    const Place place = Place::gpu(gpus[p % gpus.size()]);
-    if (offsets[p].view.place != place || bytes[p].view.place != place || offsets[p].type.bits != 64)
-      throw UsageError("offsets of strings have 64 bits, and lie on the GPU of the bytes");
-    pieces.push_back({offsets[p].view, bytes[p].view});
-  }
-  return pieces;
 }
 
 Strings arrays_of_strings(const nb::object& runtime, DeviceStrings strings) {

@@ -44,6 +44,7 @@ NB_MODULE(_core, m) {
   bind_device_columns(m);
   bind_arrow_columns(m);
   bind_device_strings(m);
+  bind_device_rows(m);
   bind_device_sort(m);
   bind_foreign_arrays(m);
   bind_join(m);

@@ -8,6 +8,7 @@
 #include "linkwise/primitives/host/multiway_merge.hpp"
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/primitives/row_hashes.hpp"
+#include "linkwise/primitives/strings.hpp"
 #include "linkwise/primitives/ties.hpp"
 
 namespace nb = nanobind;
@@ -235,6 +236,18 @@ void bind_gathers(nb::module_& m) {
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("width"), nb::arg("index_bytes"), nb::arg("left"),
       nb::arg("left_rows"), nb::arg("right"), nb::arg("right_rows"), nb::arg("unequal"));
+  m.def("mix_strings_into_hashes", &mix_strings_into_hashes, nb::arg("runtime"), nb::arg("stream"), nb::arg("strings"),
+        nb::arg("hashes"));
+  m.def(
+      "count_unequal_strings",
+      [](Runtime& r, Stream s, int index_bytes, const Strings& left, const MemoryView& left_rows, const Strings& right,
+         const MemoryView& right_rows, const MemoryView& unequal) {
+        count_unequal_strings(r, s, index_bytes, left, left_rows, right, right_rows, unequal);
+      },
+      nb::arg("runtime"), nb::arg("stream"), nb::arg("index_bytes"), nb::arg("left"), nb::arg("left_rows"),
+      nb::arg("right"), nb::arg("right_rows"), nb::arg("unequal"));
+  m.def("mark_unequal_strings", &mark_unequal_strings, nb::arg("runtime"), nb::arg("stream"), nb::arg("strings"),
+        nb::arg("groups"), nb::arg("marks"));
   m.def("fill_nulls", &fill_nulls, nb::arg("runtime"), nb::arg("stream"), nb::arg("element_bytes"), nb::arg("nulls"),
         nb::arg("elements"));
 }

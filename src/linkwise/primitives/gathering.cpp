@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "linkwise/primitives/require.hpp"
+#include "linkwise/primitives/string_views.hpp"
 #include "linkwise/primitives/views.hpp"
 
 namespace linkwise {
@@ -13,16 +14,6 @@ std::uint64_t rows_of(const MemoryView& indices, int index_bytes, const char* op
   require(index_bytes == 4 || index_bytes == 8, operation, "indices have 4 or 8 bytes");
   require(indices.bytes % static_cast<std::uint64_t>(index_bytes) == 0, operation, "whole indices");
   return indices.bytes / static_cast<std::uint64_t>(index_bytes);
-}
-
-RawStrings raw_strings(std::span<const StringPiece> pieces, const char* operation) {
-  RawStrings raw;
-  for (const StringPiece& piece : pieces) {
-    require(piece.offsets.bytes >= 8 && piece.offsets.bytes % 8 == 0, operation, "an offset more than strings");
-    raw.bytes[raw.offsets.count] = reinterpret_cast<const std::uint8_t*>(piece.bytes.data);
-    add_piece(raw.offsets, piece.offsets.data, piece.offsets.bytes / 8 - 1, operation);
-  }
-  return raw;
 }
 
 // The link traffic of gathering rows spread over all pieces, in whole sectors: each piece's share of the rows is its
@@ -229,49 +220,6 @@ void gather_strings(Runtime& runtime, Stream stream, int index_bytes, std::span<
                  kernels.gather_strings(native, index_bytes, from, indices.data,
                                         reinterpret_cast<const std::uint64_t*>(sums.data), to.data, count);
                }});
-}
-
-void string_words(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
-                  std::uint64_t begin, std::span<const MemoryView> to) {
-  require(to.size() <= RawStringWords::most, "words of strings", "too many words at once");
-  const RawStrings raw = raw_strings({&from, 1}, "words of strings");
-  const std::uint64_t count = raw.offsets.begin[raw.offsets.count];
-  require(nulls.bytes == 0 || nulls.bytes == count, "words of strings", "a byte for each row says whether it is null");
-  if (count == 0 || to.empty()) return;
-  std::vector<MemoryView> reads{from.offsets};
-  for (const MemoryView& view : {from.bytes, nulls})
-    if (view.bytes > 0) reads.push_back(view);
-  RawStringWords words{.begin = begin};
-  for (const MemoryView& word : to) {
-    require(word.bytes == 8 * count, "words of strings", "64 bits for each row");
-    words.word[words.count++] = reinterpret_cast<std::uint64_t*>(word.data);
-  }
-  const auto* is_null = nulls.bytes == 0 ? nullptr : reinterpret_cast<const std::uint8_t*>(nulls.data);
-  const double bytes_each = 8 * static_cast<double>(to.size() + 1) + static_cast<double>(from.bytes.bytes) / count;
-  const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"words of strings",
-                           std::move(reads),
-                           {to.begin(), to.end()},
-                           {"encode", count, bytes_each},
-                           [=, &kernels](void* native) { kernels.string_words(native, raw, is_null, words, count); }});
-}
-
-void shared_lengths(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
-                    const StringPiece& other, const MemoryView& lengths) {
-  const RawStrings raw = raw_strings({&from, 1}, "shared lengths"), first = raw_strings({&other, 1}, "shared lengths");
-  const std::uint64_t count = raw.offsets.begin[raw.offsets.count];
-  require(nulls.bytes == 0 || nulls.bytes == count, "shared lengths", "a byte for each row says whether it is null");
-  require(lengths.bytes == 8 * count && first.offsets.count > 0, "shared lengths", "64 bits a row, and a first string");
-  if (count == 0) return;
-  const Kernels& kernels = runtime.kernels();
-  runtime.enqueue(stream, {"shared lengths",
-                           without_empty({from.offsets, from.bytes, nulls, other.offsets, other.bytes}),
-                           {lengths},
-                           {"encode", count, 32.0},
-                           [=, &kernels](void* native) {
-                             kernels.shared_lengths(native, raw, pointer<std::uint8_t>(nulls), first,
-                                                    pointer<std::uint64_t>(lengths), count);
-                           }});
 }
 
 void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::uint64_t first, BytesOfBits bytes,

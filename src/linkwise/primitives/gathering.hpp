@@ -8,6 +8,7 @@
 #include <span>
 
 #include "linkwise/primitives/primitives.hpp"
+#include "linkwise/primitives/string_views.hpp"
 
 namespace linkwise {
 
@@ -42,12 +43,6 @@ void gather_packed(Runtime& runtime, Stream stream, int index_bytes, std::span<c
 void gather_bits(Runtime& runtime, Stream stream, int index_bytes, const MemoryView& from, const MemoryView& indices,
                  const MemoryView& to);
 
-/// A piece of a column of strings: 64-bit offsets into its bytes, one more than there are strings.
-struct StringPiece {
-  MemoryView offsets;
-  MemoryView bytes;
-};
-
 /// to[i] = from[i] + delta, modulo 2^64; offsets of 4 or 8 bytes.
 void shift_offsets(Runtime& runtime, Stream stream, int from_bytes, const MemoryView& from, int to_bytes,
                    const MemoryView& to, std::uint64_t delta);
@@ -58,17 +53,6 @@ void gather_lengths(Runtime& runtime, Stream stream, int index_bytes, std::span<
 /// the lengths add up to.
 void gather_strings(Runtime& runtime, Stream stream, int index_bytes, std::span<const StringPiece> pieces,
                     const MemoryView& indices, const MemoryView& sums, const MemoryView& to);
-
-/// Words of strings that lie on this device, which compare as the strings from byte `begin` on do: each is of seven
-/// bytes, and has 64 bits a row; up to RawStringWords::most of them. `nulls`: a byte for each row, all bits of whose
-/// words are set where it is not 0; empty if there are none.
-void string_words(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
-                  std::uint64_t begin, std::span<const MemoryView> to);
-
-/// How many bytes each of these strings, which lie on this device, begins with as the first of `other` does, which this
-/// device can read: 64 bits for each row, all of it for those that `nulls` has as above.
-void shared_lengths(Runtime& runtime, Stream stream, const StringPiece& from, const MemoryView& nulls,
-                    const StringPiece& other, const MemoryView& lengths);
 
 /// A byte for each bit of a bitmap in whole words of 32 bits, from bit `first` on.
 void expand_bits(Runtime& runtime, Stream stream, const MemoryView& bits, std::uint64_t first, BytesOfBits bytes,

@@ -11,7 +11,7 @@
 #include "linkwise/primitives/hash_join_steps.hpp"
 #include "linkwise/primitives/join_table_steps.hpp"
 #include "linkwise/primitives/leading_digits_steps.hpp"
-#include "linkwise/primitives/pieces.hpp"
+#include "linkwise/primitives/string_steps.hpp"
 #include "linkwise/primitives/types.hpp"
 
 namespace linkwise {
@@ -196,7 +196,7 @@ class Kernels {
                              const void* indices, const RawFields& to, std::uint64_t count) const = 0;
   virtual void gather_bits(void* stream, int index_bytes, const std::uint32_t* bits, const void* indices,
                            std::uint32_t* to, std::uint64_t count) const = 0;
-  // Strings: primitives/gathering.hpp.
+  // Strings: primitives/gathering.hpp and strings.hpp.
   virtual void shift_offsets(void* stream, int from_bytes, const void* from, int to_bytes, void* to,
                              std::uint64_t count, std::uint64_t delta) const = 0;
   virtual void gather_lengths(void* stream, int index_bytes, const RawStrings& from, const void* indices,
@@ -209,6 +209,18 @@ class Kernels {
   /// lengths[i]: how many bytes string i begins with as the first of `other` does, all of it where nulls[i] is not 0.
   virtual void shared_lengths(void* stream, const RawStrings& from, const std::uint8_t* nulls, const RawStrings& other,
                               std::uint64_t* lengths, std::uint64_t count) const = 0;
+  /// hashes[i] = string_hash_with(hashes[i], string i).
+  virtual void mix_strings_into_hashes(void* stream, const RawStrings& from, std::uint64_t* hashes,
+                                       std::uint64_t count) const = 0;
+  /// Adds to *unequal how many of the pairs of rows have different strings. A pair with a row number that stands for no
+  /// row does not.
+  virtual void count_unequal_strings(void* stream, int index_bytes, const RawStrings& left, const void* left_rows,
+                                     const RawStrings& right, const void* right_rows, std::uint64_t count,
+                                     std::uint64_t* unequal) const = 0;
+  /// marks[groups[i]] = 1 where string i, other than the first one, is in the group of the one before and differs from
+  /// it. Other marks are kept.
+  virtual void mark_unequal_strings(void* stream, const RawStrings& from, const std::uint32_t* groups,
+                                    std::uint32_t* marks, std::uint64_t count) const = 0;
   /// to[i] = `bytes.set` where bit `first` + i is set, otherwise `bytes.clear`.
   virtual void expand_bits(void* stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,
                            std::uint8_t* to, std::uint64_t count) const = 0;

@@ -6,6 +6,7 @@
 #include "linkwise/primitives/gathering.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/primitives/primitives.hpp"
+#include "linkwise/primitives/strings.hpp"
 #include "linkwise/primitives/ties.hpp"
 
 namespace linkwise {
@@ -89,6 +90,17 @@ std::vector<ColumnPart> parts_of_marks(Runtime& runtime, std::span<const int> gp
   return parts;
 }
 
+// The positions of the rows that have a mark.
+std::vector<ColumnPart> marked_rows(Runtime& runtime, std::span<const int> gpus, const Marks& marks) {
+  std::uint64_t rows_before = 0;
+  return parts_of_marks(
+      runtime, gpus, [&](std::size_t g) { return position_bytes * marks.counts[g]; },
+      [&](std::size_t g, Stream stream, const MemoryView& to) {
+        list_marked(runtime, stream, marks.marks[g], marks.sums[g], rows_before, to);
+        rows_before += marks.rows[g];
+      });
+}
+
 }  // namespace
 
 std::vector<ColumnPart> dense_ranks(Runtime& runtime, std::span<const int> gpus,
@@ -151,15 +163,44 @@ std::vector<ColumnPart> tied_rows(Runtime& runtime, std::span<const int> gpus, c
       ties.sum(runtime, stream, g, reads);
     }
     if (!reads.empty()) runtime.read_back(reads);
-    std::uint64_t rows_before = 0;
-    tied = parts_of_marks(
-        runtime, gpus, [&](std::size_t g) { return position_bytes * ties.counts[g]; },
-        [&](std::size_t g, Stream stream, const MemoryView& to) {
-          list_marked(runtime, stream, ties.marks[g], ties.sums[g], rows_before, to);
-          rows_before += ties.rows[g];
-        });
+    tied = marked_rows(runtime, gpus, ties);
   });
   return tied;
+}
+
+std::vector<ColumnPart> rows_of_unequal_groups(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& groups,
+                                               std::span<const StringPiece> strings) {
+  std::vector<ColumnPart> listed;
+  runtime.clear_timeline();
+  run_or_abandon(runtime, [&] {
+    runtime.set_phase("rank");
+    const Marks changes = mark_runs(runtime, gpus, std::span(&groups, 1), First::unmarked);
+    Marks found;
+    found.rows = changes.rows;
+    found.counts.resize(gpus.size());
+    std::vector<ReadBack> reads;
+    for (std::size_t g = 0; g < gpus.size(); ++g) {
+      const Stream stream = runtime.stream(Place::gpu(gpus[g]), "compute");
+      const std::uint64_t rows = found.rows[g], last = changes.counts[g];
+      const MemoryView of_groups = found.make(runtime, stream, mark_bytes * (last + 1), "marks"),
+                       numbers = found.make(runtime, stream, rank_bytes * rows, "ranks");
+      found.marks.push_back(found.make(runtime, stream, mark_bytes * rows, "marks"));
+      if (rows > 0) {
+        set_bytes(runtime, stream, of_groups, 0);
+        for (const std::uint64_t edge : {std::uint64_t{0}, last})
+          if (gpus.size() > 1)
+            iota(runtime, stream, ValueWidth::v4, of_groups.slice(mark_bytes * edge, mark_bytes), /*first=*/1);
+        shift_offsets(runtime, stream, sum_bytes, changes.sums[g].slice(sum_bytes, sum_bytes * rows), rank_bytes,
+                      numbers, 0);
+        mark_unequal_strings(runtime, stream, strings[g], numbers, of_groups);
+        gather(runtime, stream, mark_bytes, rank_bytes, of_groups, numbers, found.marks[g]);
+      }
+      found.sum(runtime, stream, g, reads);
+    }
+    if (!reads.empty()) runtime.read_back(reads);
+    listed = marked_rows(runtime, gpus, found);
+  });
+  return listed;
 }
 
 std::vector<ColumnPart> refined_ranks(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& ranks,

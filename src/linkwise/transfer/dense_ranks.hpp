@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "linkwise/primitives/string_views.hpp"
 #include "linkwise/transfer/device_columns.hpp"
 
 namespace linkwise {
@@ -22,6 +23,12 @@ std::vector<ColumnPart> starts_of_runs(Runtime& runtime, std::span<const int> gp
 /// @throws OutOfMemoryError.
 std::vector<ColumnPart> tied_rows(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& ranks,
                                   const DeviceColumn& words);
+
+/// The positions, of 8 bytes, of strings in whose group two differ. `groups`, of 4 bytes, are in order, one for each
+/// string, and equal for strings of a group. Each GPU has those of its rows. On several GPUs, a group that another GPU
+/// may have a part of is taken for one with a difference. @throws OutOfMemoryError.
+std::vector<ColumnPart> rows_of_unequal_groups(Runtime& runtime, std::span<const int> gpus, const DeviceColumn& groups,
+                                               std::span<const StringPiece> strings);
 
 /// Ranks, of 8 bytes, that tell more apart: `finer`, of 4 bytes, is for the positions that tied_rows has found.
 /// @throws OutOfMemoryError.

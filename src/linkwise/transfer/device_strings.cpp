@@ -6,6 +6,7 @@
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/primitives/packing.hpp"
+#include "linkwise/primitives/strings.hpp"
 #include "linkwise/transfer/bring_shares.hpp"
 #include "linkwise/transfer/column_parts.hpp"
 #include "linkwise/transfer/string_share.hpp"

@@ -44,7 +44,7 @@ StringExtent extent_of_strings(Runtime& runtime, std::span<const int> gpus, std:
 DeviceStrings take_strings(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> strings,
                            int number_bytes, std::span<const MemoryView> numbers);
 
-/// Words of strings, as primitives/gathering.hpp makes them: columns of 64 bits that compare, one after the other, as
+/// Words of strings, as primitives/strings.hpp makes them: columns of 64 bits that compare, one after the other, as
 /// the strings from byte `begin` on do. Those of rows that `nulls`, which bring_nulls makes, says are null have all
 /// bits set; it is empty if there are none. @throws OutOfMemoryError.
 std::vector<std::vector<ColumnPart>> words_of_strings(Runtime& runtime, std::span<const int> gpus,

@@ -5,25 +5,57 @@
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/primitives/row_hashes.hpp"
+#include "linkwise/primitives/strings.hpp"
 #include "linkwise/transfer/column_parts.hpp"
 
 namespace linkwise {
+namespace {
 
-std::vector<ColumnPart> row_hashes(Runtime& runtime, std::span<const int> gpus, std::span<const DeviceColumn> columns) {
-  const DeviceColumn& first = columns.front();
+using StringPieces = std::vector<StringPiece>;
+
+std::uint64_t rows_of(const ComparedColumn& column, std::size_t part) {
+  if (const auto* strings = std::get_if<StringPieces>(&column)) return (*strings)[part].offsets.bytes / 8 - 1;
+  const auto& numbers = std::get<DeviceColumn>(column);
+  return numbers.parts[part].bytes / static_cast<std::uint64_t>(numbers.element_bytes);
+}
+
+void mix_in(Runtime& runtime, Stream stream, const ComparedColumn& column, std::size_t part, const MemoryView& hashes) {
+  if (const auto* strings = std::get_if<StringPieces>(&column)) {
+    mix_strings_into_hashes(runtime, stream, (*strings)[part], hashes);
+    return;
+  }
+  const auto& numbers = std::get<DeviceColumn>(column);
+  mix_into_hashes(runtime, stream, to_key_width(numbers.element_bytes), numbers.parts[part], hashes);
+}
+
+void count_unequal(Runtime& runtime, Stream stream, const ComparedColumn& left, const MemoryView& left_rows,
+                   const ComparedColumn& right, const MemoryView& right_rows, int number_bytes,
+                   const MemoryView& unequal) {
+  if (const auto* strings = std::get_if<StringPieces>(&left)) {
+    count_unequal_strings(runtime, stream, number_bytes, *strings, left_rows, std::get<StringPieces>(right), right_rows,
+                          unequal);
+    return;
+  }
+  const auto& numbers = std::get<DeviceColumn>(left);
+  count_unequal(runtime, stream, to_key_width(numbers.element_bytes), number_bytes, numbers.parts, left_rows,
+                std::get<DeviceColumn>(right).parts, right_rows, unequal);
+}
+
+}  // namespace
+
+std::vector<ColumnPart> row_hashes(Runtime& runtime, std::span<const int> gpus,
+                                   std::span<const ComparedColumn> columns) {
   return make_parts(
-      runtime, gpus,
-      [&](std::size_t g) { return first.parts[g].bytes / static_cast<std::uint64_t>(first.element_bytes) * 8; },
+      runtime, gpus, [&](std::size_t g) { return rows_of(columns.front(), g) * 8; },
       [&](std::size_t g, Stream stream, const MemoryView& to) {
         runtime.set_phase("encode");
         set_bytes(runtime, stream, to, 0);
-        for (const DeviceColumn& column : columns)
-          mix_into_hashes(runtime, stream, to_key_width(column.element_bytes), column.parts[g], to);
+        for (const ComparedColumn& column : columns) mix_in(runtime, stream, column, g, to);
       });
 }
 
-std::uint64_t unequal_pairs(Runtime& runtime, std::span<const int> gpus, std::span<const DeviceColumn> left,
-                            std::span<const DeviceColumn> right, int number_bytes,
+std::uint64_t unequal_pairs(Runtime& runtime, std::span<const int> gpus, std::span<const ComparedColumn> left,
+                            std::span<const ComparedColumn> right, int number_bytes,
                             std::span<const MemoryView> left_rows, std::span<const MemoryView> right_rows) {
   if (!runtime.peers_can_read(gpus))
     throw UsageError("these GPUs cannot read each other's memory; compare the rows in host memory");
@@ -38,8 +70,7 @@ std::uint64_t unequal_pairs(Runtime& runtime, std::span<const int> gpus, std::sp
       const MemoryView unequal = room.emplace_back(runtime.allocate(stream.place, 8, "unequal")).view();
       set_bytes(runtime, stream, unequal, 0);
       for (std::size_t c = 0; c < left.size(); ++c)
-        count_unequal(runtime, stream, to_key_width(left[c].element_bytes), number_bytes, left[c].parts, left_rows[g],
-                      right[c].parts, right_rows[g], unequal);
+        count_unequal(runtime, stream, left[c], left_rows[g], right[c], right_rows[g], number_bytes, unequal);
       reads.push_back({stream, unequal, &found[g]});
     }
     runtime.read_back(reads);

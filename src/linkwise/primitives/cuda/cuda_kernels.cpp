@@ -21,10 +21,10 @@ class CudaKernels final : public Kernels {
     check(cudaGetDeviceCount(&count), "count devices");
     for (int device = 0; device < count; ++device) {
       check(cudaSetDevice(device), "use device");
-      for (const auto& list :
-           {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::packing_kernels(), cuda::reduce_kernels(),
-            cuda::partition_kernels(), cuda::match_kernels(), cuda::range_kernels(), cuda::hash_match_kernels(),
-            cuda::hash_join_kernels(), cuda::join_table_kernels(), cuda::msd_sort_kernels()})
+      for (const auto& list : {cuda::elementwise_kernels(), cuda::gather_kernels(), cuda::string_kernels(),
+                               cuda::packing_kernels(), cuda::reduce_kernels(), cuda::partition_kernels(),
+                               cuda::match_kernels(), cuda::range_kernels(), cuda::hash_match_kernels(),
+                               cuda::hash_join_kernels(), cuda::join_table_kernels(), cuda::msd_sort_kernels()})
         for (const void* kernel : list) {
           cudaFuncAttributes attributes{};
           check(cudaFuncGetAttributes(&attributes, kernel), "load kernel");
@@ -163,6 +163,19 @@ class CudaKernels final : public Kernels {
   void shared_lengths(void* stream, const RawStrings& from, const std::uint8_t* nulls, const RawStrings& other,
                       std::uint64_t* lengths, std::uint64_t count) const override {
     cuda::shared_lengths(on(stream), from, nulls, other, lengths, count);
+  }
+  void mix_strings_into_hashes(void* stream, const RawStrings& from, std::uint64_t* hashes,
+                               std::uint64_t count) const override {
+    cuda::mix_strings_into_hashes(on(stream), from, hashes, count);
+  }
+  void count_unequal_strings(void* stream, int index_bytes, const RawStrings& left, const void* left_rows,
+                             const RawStrings& right, const void* right_rows, std::uint64_t count,
+                             std::uint64_t* unequal) const override {
+    cuda::count_unequal_strings(on(stream), index_bytes, left, left_rows, right, right_rows, count, unequal);
+  }
+  void mark_unequal_strings(void* stream, const RawStrings& from, const std::uint32_t* groups, std::uint32_t* marks,
+                            std::uint64_t count) const override {
+    cuda::mark_unequal_strings(on(stream), from, groups, marks, count);
   }
   void expand_bits(void* stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes, std::uint8_t* to,
                    std::uint64_t count) const override {

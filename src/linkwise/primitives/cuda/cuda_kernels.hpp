@@ -16,6 +16,7 @@ namespace linkwise::cuda {
 using KernelList = std::vector<const void*>;
 KernelList elementwise_kernels();
 KernelList gather_kernels();
+KernelList string_kernels();
 KernelList packing_kernels();
 KernelList reduce_kernels();
 KernelList partition_kernels();
@@ -89,6 +90,12 @@ void string_words(cudaStream_t stream, const RawStrings& from, const std::uint8_
                   std::uint64_t count);
 void shared_lengths(cudaStream_t stream, const RawStrings& from, const std::uint8_t* nulls, const RawStrings& other,
                     std::uint64_t* lengths, std::uint64_t count);
+void mix_strings_into_hashes(cudaStream_t stream, const RawStrings& from, std::uint64_t* hashes, std::uint64_t count);
+void count_unequal_strings(cudaStream_t stream, int index_bytes, const RawStrings& left, const void* left_rows,
+                           const RawStrings& right, const void* right_rows, std::uint64_t count,
+                           std::uint64_t* unequal);
+void mark_unequal_strings(cudaStream_t stream, const RawStrings& from, const std::uint32_t* groups,
+                          std::uint32_t* marks, std::uint64_t count);
 void expand_bits(cudaStream_t stream, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes,
                  std::uint8_t* to, std::uint64_t count);
 void pack_bits(cudaStream_t stream, const std::uint8_t* bytes, std::uint8_t set, std::uint32_t* bits,

@@ -127,6 +127,27 @@ class VirtualGathers : public Kernels {
       lengths[i] = nulls != nullptr && nulls[i] != 0 ? first.length : shared_length(string_of(from, i), first);
   }
 
+  void mix_strings_into_hashes(void*, const RawStrings& from, std::uint64_t* hashes,
+                               std::uint64_t count) const override {
+    for (std::uint64_t i = 0; i < count; ++i) hashes[i] = string_hash_with(hashes[i], string_of(from, i));
+  }
+
+  void count_unequal_strings(void*, int index_bytes, const RawStrings& left, const void* left_rows,
+                             const RawStrings& right, const void* right_rows, std::uint64_t count,
+                             std::uint64_t* unequal) const override {
+    with_key(to_key_width(index_bytes), [&](auto index) {
+      using Index = typename decltype(index)::type;
+      const auto *lefts = static_cast<const Index*>(left_rows), *rights = static_cast<const Index*>(right_rows);
+      for (std::uint64_t i = 0; i < count; ++i) *unequal += strings_differ(left, lefts[i], right, rights[i]) ? 1 : 0;
+    });
+  }
+
+  void mark_unequal_strings(void*, const RawStrings& from, const std::uint32_t* groups, std::uint32_t* marks,
+                            std::uint64_t count) const override {
+    for (std::uint64_t i = 1; i < count; ++i)
+      if (groups[i] == groups[i - 1] && !are_equal(string_of(from, i), string_of(from, i - 1))) marks[groups[i]] = 1;
+  }
+
   void expand_bits(void*, const std::uint32_t* bits, std::uint64_t first, BytesOfBits bytes, std::uint8_t* to,
                    std::uint64_t count) const override {
     for (std::uint64_t i = 0; i < count; ++i) to[i] = is_set(bits, first + i) ? bytes.set : bytes.clear;
