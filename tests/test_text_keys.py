@@ -93,9 +93,8 @@ def test_any_bytes(values: list[bytes], first_part: int) -> None:
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 @pytest.mark.parametrize("order", ["left", "key"])
-def test_joined(how: How, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By keys of more words than joins compare, which are ranked together."""
-    monkeypatch.setattr(gpu_table, "_MOST_WORDS", 2)
+def test_joined(how: How, order: Order) -> None:
+    """By hashes, or by ranks where hashes do not do."""
     left = pa.table({"name": long_names(600, 1), "row": np.arange(600)})
     right = pa.table({"name": pa.concat_arrays([left["name"].chunk(0)[:150], long_names(200, 2)]), "n": np.arange(350)})
     expected = linkwise.join(left, right, on="name", how=how, order=order, strategy="cpu")
@@ -116,13 +115,25 @@ def test_nulls_and_one_value() -> None:
 
 
 def test_many_refinements(monkeypatch: pytest.MonkeyPatch, ranked: Callable[[], int]) -> None:
-    """As often as it takes for long strings that each come twice."""
+    """As often as it takes for long strings of which two each differ at their ends."""
     monkeypatch.setattr(text_keys, "_MOST_SAMPLED_WORDS", 1)
-    values = [end + "x" * 3000 for end in "bacab" for _ in range(2)]
+    values = [beginning + "x" * 3000 + end for beginning in "bacab" for end in "21"]
     table = pa.table({"name": values, "row": np.arange(10)})
     found = linkwise.sort(shares(table, [10]), by="name", machine=MACHINE)
     assert as_table(found)["row"].to_pylist() == sorted(range(10), key=values.__getitem__)
     assert ranked() > 400
+
+
+@pytest.mark.parametrize("ends", [[20], [7, 20], [0, 3, 11, 20]])
+def test_equal_to_their_ends(ends: list[int], ranked: Callable[[], int]) -> None:
+    """Strings that are equal are found out at once; on several GPUs, but for those of which two have some."""
+    values = [str(n % 10) + "x" * 400 for n in range(20)]
+    values[3] += "!"
+    table = pa.table({"name": values, "row": np.arange(20)})
+    found = linkwise.sort(shares(table, ends), by="name", machine=MACHINE)
+    assert as_table(found)["row"].to_pylist() == sorted(range(20), key=values.__getitem__)
+    if len(ends) == 1:
+        assert ranked() == 1  # for rows 3 and 13
 
 
 def test_shares_tied() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from linkwise.joining.host_join import leaves_to_gpus
 from linkwise.joining.matching import Order
 from linkwise.planning.constraints import resident_plan
 from linkwise.sorting.device.brought import TextExtent
-from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
+from linkwise.sorting.device.device_columns import MOST_ROWS, Column, GpuColumns, Parts, Strings, lengths_of
 from linkwise.sorting.device.text_keys import text_keys
 
 
@@ -46,23 +47,27 @@ class JoinableColumns(GpuColumns):
         with self.session() as (runtime, gpus):
             return _core.joined_codes(runtime, gpus, column)
 
-    def common_ranks(self, left: Sequence[Parts], right: Sequence[Parts]) -> tuple[Parts, Parts]:
+    def codes_of_key(self, key: Column) -> Column:
+        """The same with ``joined_codes`` for numbers."""
+        return key if isinstance(key, Strings) else self.joined_codes(key)
+
+    def common_ranks(self, left: Sequence[Column], right: Sequence[Column]) -> tuple[Parts, Parts]:
         """Both sides' rows as numbers of 4 bytes, in the order of the columns, and equal where all columns are.
 
-        The columns of a pair have elements of one type; they are sorted together. The sides have fewer than 2**32 rows
-        together.
+        The columns of a pair are strings, or have elements of one type; they are sorted together. The sides have fewer
+        than 2**32 rows together.
         """
-        lengths = [len(part) for part in left[0]], [len(part) for part in right[0]]
+        lengths = lengths_of(left[0]), lengths_of(right[0])
         all_rows = self._all_rows(*lengths)
-        both = [self.take([*of_left, *of_right], all_rows) for of_left, of_right in zip(left, right, strict=True)]
-        return self._apart(self.row_ranks(both), *lengths)
+        both = [self._of_both_sides(*pair, all_rows) for pair in zip(left, right, strict=True)]
+        return self._apart(self.row_ranks(list(itertools.chain(*both))), *lengths)
 
-    def common_text_keys(self, left: Strings, right: Strings, extent: TextExtent) -> tuple[list[Parts], list[Parts]]:
-        """``text_keys`` of both sides together."""
-        lengths = [len(part) - 1 for part in left.offsets], [len(part) - 1 for part in right.offsets]
-        both = self.take_strings(left.then(right), self._all_rows(*lengths))
-        of_sides = [self._apart(column, *lengths) for column in text_keys(self, both, extent, None)]
-        return [of_left for of_left, _ in of_sides], [of_right for _, of_right in of_sides]
+    def _of_both_sides(self, left: Column, right: Column, all_rows: Parts) -> list[Parts]:
+        """Both sides' rows as columns to sort by."""
+        if not isinstance(left, Strings) or not isinstance(right, Strings):
+            return [self.take([*left, *right], all_rows)]
+        strings = self.take_strings(left.then(right), all_rows)
+        return text_keys(self, strings, TextExtent.of(*self.extent(strings, None)), None)
 
     def _all_rows(self, left: Sequence[int], right: Sequence[int]) -> Parts:
         """The numbers of both sides' rows, the left ones first, on GPUs that have so many of each."""
@@ -75,12 +80,12 @@ class JoinableColumns(GpuColumns):
         after_left = self.coalesced(self.no_rows(right), self.numbers(right), sum(left))
         return self.take(column, self.numbers(left)), self.take(column, after_left)
 
-    def row_hashes(self, columns: Sequence[Parts]) -> Parts:
-        """A hash of 64 bits of each row of these columns, which have elements of 4 or 8 bytes."""
+    def row_hashes(self, columns: Sequence[Column]) -> Parts:
+        """A hash of 64 bits of each row of these columns, which are strings or have elements of 4 or 8 bytes."""
         with self.session() as (runtime, gpus):
             return _core.row_hashes(runtime, gpus, columns)
 
-    def are_equal(self, left: Sequence[Parts], left_rows: Parts, right: Sequence[Parts], right_rows: Parts) -> bool:
+    def are_equal(self, left: Sequence[Column], left_rows: Parts, right: Sequence[Column], right_rows: Parts) -> bool:
         """Whether in all pairs of rows the columns of both sides are equal; a pair without one side is."""
         with self.session() as (runtime, gpus):
             return _core.unequal_pairs(runtime, gpus, left, left_rows, right, right_rows) == 0

@@ -31,7 +31,7 @@ from linkwise.joining.tables import check_how, key_pairs
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, takes_execution
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.sorting.device.brought import TextExtent, in_host_memory, text_in_host_memory
-from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, Strings
+from linkwise.sorting.device.device_columns import MOST_ROWS, Column, GpuColumns, Parts, Strings
 from linkwise.sorting.device.device_tables import (
     ArraysOnGpus,
     GivenColumn,
@@ -43,7 +43,6 @@ from linkwise.sorting.device.device_tables import (
 from linkwise.sorting.device.text_keys import FEW_WORDS, text_keys
 
 _MANY_ROWS = 1 << 20  # of numbers in host memory are gathered on the GPUs
-_MOST_WORDS = 64  # of a string are compared in joins; more are ranked
 _tables = itertools.count()  # numbers the tables, so that their columns never have one name
 
 
@@ -250,29 +249,24 @@ class GpuTable:
         return joined._taken(by_key._in_key_order([name for name, _ in keys.pairs]))
 
     def _compared(self, other: Self, pairs: list[tuple[str, str]]) -> tuple[Self, Self, tuple[SideKeys, SideKeys]]:
-        """Both tables, and their keys as numbers that can be compared, of text as words or as ranks."""
+        """Both tables, and their keys as columns that can be compared."""
         extents = [self._common_extent(other, pair) for pair in pairs]
         ranked = [pair for pair, extent in zip(pairs, extents, strict=True) if extent is None]
         left, right = self._in_common_ranks(other, ranked)
-        keys = [left._keys_of(right, pair, extent) for pair, extent in zip(pairs, extents, strict=True)]
-        sides = (
-            SideKeys(self._gpus, [one for one, _ in keys], [left._nulls(name) for name, _ in pairs]),
-            SideKeys(self._gpus, [two for _, two in keys], [right._nulls(name) for _, name in pairs]),
+        of_left, of_right = (
+            SideKeys(self._gpus, list(map(side._key_of, names, extents)), list(map(side._nulls, names)))
+            for side, names in zip((left, right), zip(*pairs, strict=True), strict=True)
         )
-        return left, right, sides
+        return left, right, (of_left, of_right)
 
-    def _keys_of(
-        self, other: Self, pair: tuple[str, str], extent: TextExtent | None
-    ) -> tuple[list[Parts], list[Parts]]:
-        """The columns by which a pair of keys is compared."""
+    def _key_of(self, name: str, extent: TextExtent | None) -> Column:
+        """The column by which a key is compared; ``extent`` is that of both sides' text."""
         if extent is None:
-            return [self._column(pair[0])], [other._column(pair[1])]
-        inside = (self._relation, self._names[pair[0]]), (other._relation, other._names[pair[1]])
-        if extent.words <= _MOST_WORDS:
-            left, right = (side.words_on_gpus(name, extent, self._gpus) for side, name in inside)
-            return left, right
-        lefts, rights = (side.strings_on_gpus(name, self._gpus) for side, name in inside)
-        return self._gpus.common_text_keys(lefts, rights, extent)
+            return self._column(name)
+        inside = self._names[name]
+        if extent.words == 1:
+            return self._relation.words_on_gpus(inside, extent, self._gpus)[0]
+        return self._relation.strings_on_gpus(inside, self._gpus)
 
     def _common_extent(self, other: Self, pair: tuple[str, str]) -> TextExtent | None:
         """The extent of a pair of keys that are text; ``None`` for others."""
@@ -412,7 +406,7 @@ class GpuTable:
         keys = self._short_keys(other, pairs, sides)
         if keys is not None:
             return matched_rows(self._gpus, sides, keys, how, order)
-        left, right = ([self._gpus.joined_codes(column) for key in side.keys for column in key] for side in sides)
+        left, right = (list(map(self._gpus.codes_of_key, side.keys)) for side in sides)
         matched = None
         if how not in ("semi", "anti") and order != "key":
             matched = matched_by_hash(self._gpus, sides, (left, right), how, order)
@@ -423,8 +417,8 @@ class GpuTable:
     ) -> tuple[Parts, Parts] | None:
         """Both sides' keys as a column each; ``None`` if they take more than 64 bits."""
         types = [(self._type(left), other._type(right)) for left, right in pairs]
-        lefts, rights = ([column for key in side.keys for column in key] for side in sides)
-        if len(lefts) == 1 and are_comparable(*types[0]):
+        lefts, rights = ([key for key in side.keys if not isinstance(key, Strings)] for side in sides)
+        if len(lefts) == len(pairs) == 1 and are_comparable(*types[0]):
             return lefts[0], rights[0]
         if len(lefts) == len(pairs) and all(are_packable(*pair) for pair in types):
             packed = self._gpus.pack(lefts, rights)
@@ -433,9 +427,3 @@ class GpuTable:
         if not all(are_comparable(*pair) for pair in types):
             raise UsageError(f"the {len(pairs)} keys take more than 64 bits together, and differ in type; cast them")
         return None
-
-
-def have_long_text(table: GpuTable, keys: Sequence[str]) -> bool:
-    """Whether some of these columns are strings of so many words that a join ranks them."""
-    extents = [table._relation.text_extent(table._names[name]) for name in keys]
-    return any(extent is not None and extent.words > _MOST_WORDS for extent in extents)

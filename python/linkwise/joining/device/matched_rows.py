@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from linkwise.joining.device.device_columns import JoinableColumns
 from linkwise.joining.matching import How, Order
-from linkwise.sorting.device.device_columns import Parts
+from linkwise.sorting.device.device_columns import Column, Parts, lengths_of
 
 KEEPS_LEFT, KEEPS_RIGHT = ("left", "full", "anti"), ("right", "full")
 """The kinds of joins that keep rows of a side without a partner."""
@@ -15,17 +15,17 @@ KEEPS_LEFT, KEEPS_RIGHT = ("left", "full", "anti"), ("right", "full")
 class SideKeys:
     """The key columns of one side, without the rows in which one is null.
 
-    ``keys``: for each key its numbers, or words; ``nulls``: the bytes that tell where it has no value, or ``None``.
+    ``keys``: the column of each; ``nulls``: the bytes that tell where it has no value, or ``None``.
     """
 
-    def __init__(self, gpus: JoinableColumns, keys: list[list[Parts]], nulls: Sequence[Parts | None]) -> None:
-        self._gpus, self._lengths = gpus, [len(part) for part in keys[0][0]]
+    def __init__(self, gpus: JoinableColumns, keys: list[Column], nulls: Sequence[Parts | None]) -> None:
+        self._gpus, self._lengths = gpus, lengths_of(keys[0])
         self._complete: Parts | None = None  # the rows without nulls; None for all rows
         for of_key in nulls:
             if of_key is not None:
-                rows = gpus.rows_without_nulls(self._at_complete(of_key))
-                self._complete = self.in_all(rows)
-        self.keys = [[self._at_complete(column) for column in key] for key in keys]
+                there = of_key if self._complete is None else gpus.take(of_key, self._complete)
+                self._complete = self.in_all(gpus.rows_without_nulls(there))
+        self.keys = list(map(self._at_complete, keys))
 
     @property
     def has_nulls(self) -> bool:
@@ -40,8 +40,8 @@ class SideKeys:
         """The rows in which a key is null, in any order; ``None`` if none can be."""
         return None if self._complete is None else self._gpus.other_rows(self._complete, self._lengths)
 
-    def _at_complete(self, column: Parts) -> Parts:
-        return column if self._complete is None else self._gpus.take(column, self._complete)
+    def _at_complete(self, column: Column) -> Column:
+        return column if self._complete is None else self._gpus.take_column(column, self._complete)
 
 
 Rows = tuple[Parts, Parts | None]
@@ -61,7 +61,7 @@ def matched_rows(
 
 
 def matched_by_hash(
-    gpus: JoinableColumns, sides: tuple[SideKeys, SideKeys], codes: tuple[list[Parts], list[Parts]], how: How,
+    gpus: JoinableColumns, sides: tuple[SideKeys, SideKeys], codes: tuple[list[Column], list[Column]], how: How,
     order: Order,
 ) -> Rows | None:  # fmt: skip
     """The same by hashes of ``codes``, columns that are equal where keys are; ``None`` if two keys have one hash.

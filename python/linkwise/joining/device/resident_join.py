@@ -7,12 +7,13 @@ from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import gpus_gather_faster
 from linkwise.columns.key_types import is_number
 from linkwise.interop.foreign_arrays import is_text
-from linkwise.joining.device.gpu_table import GpuTable, have_long_text
+from linkwise.joining.device.gpu_table import GpuTable
 from linkwise.joining.host_join import KEY_BYTES, leaves_to_gpus
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs
 from linkwise.joining.matching import How, Order
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import cores_join_first
+from linkwise.sorting.device.brought import is_long_text
 from linkwise.sorting.device.device_columns import MOST_ROWS, fit_there, for_rows
 
 _LEAST_ROWS = 1 << 20  # of both sides; fewer are found and gathered as fast in other ways
@@ -36,6 +37,8 @@ def resident_join(
     longer = max(left, right, key=lambda side: side.num_rows)
     lefts, rights = ([pair[side] for pair in keys.pairs] for side in (0, 1))
     going = [*_going_there(left, lefts), *_going_there(right, rights)]
+    if any(map(is_long_text, going)):
+        return None
     by_text = any(is_text(column.type) for column in going)  # which the cores take longer to compare than to copy
     is_faster = by_text or gpus_gather_faster(_numbers(longer), longer.num_rows, execution)
     if not is_faster or not fit_there(going, execution):
@@ -44,9 +47,6 @@ def resident_join(
     where = {name: getattr(execution, name) for name in ("machine", "gpus", "memory_limit", "verify")}
     try:
         tables = GpuTable(left, **where), GpuTable(right, **where)
-        # Keys of two sides are often equal to their ends: the cores compare these sooner than the GPUs rank them.
-        if have_long_text(tables[0], lefts) or have_long_text(tables[1], rights):
-            return None
         joined = tables[0].join(
             tables[1], lefts if keys.are_one else None, left_on=None if keys.are_one else lefts,
             right_on=None if keys.are_one else rights, how=how, suffix=suffix,

@@ -20,6 +20,8 @@ from linkwise.columns.take import take
 from linkwise.interop.foreign_arrays import MOST_NARROW_BYTES, column_of, has_narrow_offsets, is_text, text_of
 from linkwise.sorting.device.device_columns import GpuColumns, Parts
 
+_LONG_BYTES = 448  # in the mean
+
 
 class TextExtent(NamedTuple):
     """The bytes that all strings of a column share, and how many words of seven bytes tell them apart from there."""
@@ -43,6 +45,11 @@ def text_extent(column: pa.ChunkedArray) -> TextExtent | None:
     if not is_text(column.type):
         return None
     return TextExtent.of(*_core.extent_of_strings(filled_chunks(column)))
+
+
+def is_long_text(column: pa.ChunkedArray) -> bool:
+    """Whether a column is text of so many bytes that the cores compare it sooner than it is copied to the GPUs."""
+    return is_text(column.type) and column.nbytes > _LONG_BYTES * len(column)
 
 
 @dataclass(frozen=True, eq=False)

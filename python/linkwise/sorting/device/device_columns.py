@@ -36,9 +36,22 @@ class Strings(NamedTuple):
         return Strings([*self.offsets, *other.offsets], [*self.bytes, *other.bytes])
 
     @property
+    def lengths(self) -> list[int]:
+        """How many there are on each GPU."""
+        return [len(part) - 1 for part in self.offsets]
+
+    @property
     def ends(self) -> list[int]:
         """Where among the offsets of all those of each GPU end."""
         return list(itertools.accumulate(map(len, self.offsets)))
+
+
+Column = Parts | Strings
+
+
+def lengths_of(column: Column) -> list[int]:
+    """How many rows a column has on each GPU."""
+    return column.lengths if isinstance(column, Strings) else list(map(len, column))
 
 
 MOST_ROWS = (1 << 32) - 1
@@ -234,6 +247,14 @@ class GpuColumns:
         with self.session() as (runtime, gpus):
             return _core.tied_rows(runtime, gpus, ranks, words)
 
+    def of_unequal_groups(self, groups: Parts, strings: Strings) -> Parts:
+        """The positions of strings in whose group two differ; groups are in order, of 4 bytes.
+
+        On several GPUs, that of strings which several may have a part of counts as one with a difference.
+        """
+        with self.session() as (runtime, gpus):
+            return _core.rows_of_unequal_groups(runtime, gpus, groups, strings)
+
     def refined(self, ranks: Parts, positions: Parts, finer: Parts) -> Parts:
         """Ranks of 8 bytes, in which dense ranks at these positions are told apart by finer ones."""
         with self.session() as (runtime, gpus):
@@ -278,6 +299,10 @@ class GpuColumns:
             share = -(-rows // len(gpus))
             each = [max(0, min(share, rows - share * g)) for g in range(len(gpus))]
             return _core.column_without_nulls(runtime, gpus, each)
+
+    def take_column(self, column: Column, rows: Parts) -> Column:
+        """``take`` or ``take_strings``."""
+        return self.take_strings(column, rows) if isinstance(column, Strings) else self.take(column, rows)
 
     def take_from_host(self, column: Array, rows: Parts) -> Parts | None:
         """The same from a column in host memory; ``None`` unless it is pinned, so that the GPUs can read it."""

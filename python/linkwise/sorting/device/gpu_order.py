@@ -21,7 +21,7 @@ from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.gpu_start import gpus_may_sort
 from linkwise.runtime.session import open_session
-from linkwise.sorting.device.brought import TextExtent, text_extent
+from linkwise.sorting.device.brought import TextExtent, is_long_text, text_extent
 from linkwise.sorting.device.device_columns import MOST_ROWS, GpuColumns, Parts, for_rows
 from linkwise.sorting.device.device_tables import sorted_rows
 from linkwise.sorting.device.text_keys import text_keys
@@ -30,7 +30,6 @@ from linkwise.sorting.report import SortReport
 _LEAST_ROWS = 1 << 20  # fewer are sorted as fast on the cores
 _WORKING_BYTES = 40  # of a row: a key and its number, before and after a sort, and a word being gathered
 _TIMES_TEXT = 3  # a column of text takes while words are made: with narrow and with wide offsets
-_LONG_BYTES = 448  # in the mean: such strings are often equal to their ends, and the cores compare these sooner
 _MOST_WORDS = 8  # usually tell strings apart
 _OF_MEMORY = 0.6  # of the GPUs' memory
 _BROUGHT = 0.5  # of the work is done when all columns are there, about
@@ -48,7 +47,7 @@ def order_on_gpus(
     """
     if not _may_be_ordered(columns, execution):
         return None
-    if any(is_text(column.type) and column.nbytes > _LONG_BYTES * len(column) for column in columns):
+    if any(map(is_long_text, columns)):
         return None
     extents = [text_extent(column) for column in columns]
     execution = for_rows(execution, len(columns[0]))

@@ -1,13 +1,13 @@
 """The numbers by which the GPUs sort strings.
 
 Strings of few words are sorted by these, one after the other. Of longer ones the first words are compared that tell
-nearly all apart, and then, of those that are still tied, the rest.
+nearly all apart, and then, of those that are still tied and not equal, the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,15 @@ def text_keys(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Par
         if not any(map(len, ranked.tied)):
             keys = [gpus.by_rows(ranked.rows, ranked.ranks, ranked.lengths)]
             break
-        coarser.append(ranked)
         strings, nulls = gpus.take_strings(strings, gpus.take(ranked.rows, ranked.tied)), None
+        differing = gpus.of_unequal_groups(gpus.take(ranked.ranks, ranked.tied), strings)
+        if not any(map(len, differing)):
+            keys = [gpus.by_rows(ranked.rows, ranked.ranks, ranked.lengths)]
+            break
+        if sum(map(len, differing)) < sum(map(len, ranked.tied)):
+            strings = gpus.take_strings(strings, differing)
+            ranked = replace(ranked, tied=gpus.take(ranked.tied, differing))
+        coarser.append(ranked)
         shared, longest = gpus.extent(strings, None)
         extent = TextExtent.of(max(shared, extent.begin + first * int(_core.BYTES_OF_WORD)), longest)
     for ranked in reversed(coarser):
@@ -69,7 +76,7 @@ def text_keys(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Par
 
 def _first_words(gpus: GpuColumns, strings: Strings, extent: TextExtent) -> int:
     """By how many words to sort before those are ranked that are still tied; all of them if that saves little."""
-    rows = sum(len(part) - 1 for part in strings.offsets)
+    rows = sum(strings.lengths)
     saved = (extent.words - _RANKING) * (_SORT_SECONDS + rows * _ROW_SECONDS)  # at best
     if extent.words <= FEW_WORDS or saved < 4 * _SAMPLING_SECONDS:
         return extent.words
