@@ -17,6 +17,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from device_joins import scattered
 from harness import write_results
 from linkwise import _core
 from linkwise.runtime.session import open_session
@@ -56,11 +57,17 @@ def _few_bits(rows: int, dtype: Any) -> Keys:
     return words & (words >> dtype(7)) & (words >> dtype(13))
 
 
+def _ten_times(rows: int, dtype: Any) -> Keys:
+    """As foreign keys have it: about ten records of each key, and keys that lie at random."""
+    return scattered(_words(rows, dtype) % dtype(max(1, rows // 10)), dtype)
+
+
 DISTRIBUTIONS: dict[str, Callable[[int, Any], Keys]] = {
     "uniform": _words,
     "below 10⁹": lambda rows, dtype: _words(rows, dtype) % dtype(10**9),
     "1,000 values": lambda rows, dtype: _words(rows, dtype) % dtype(1000),
     "10⁶ values": lambda rows, dtype: (_words(rows, dtype) % dtype(10**6)) * dtype(_SPREAD[np.dtype(dtype).itemsize]),
+    "each ten times": _ten_times,
     "in order": lambda rows, dtype: cupy.arange(rows, dtype=dtype),
     "reversed": lambda rows, dtype: cupy.arange(rows, dtype=dtype)[::-1].copy(),
     "equal": lambda rows, dtype: cupy.full(rows, 77, dtype=dtype),

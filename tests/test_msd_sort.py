@@ -150,6 +150,18 @@ def test_keys_that_do_not_suit_it(device: OnDevice, made: Any, dtype: Any, value
         assert same(sort(device, data, value_bytes=value_bytes), np.sort(data))
 
 
+@pytest.mark.parametrize("value_bytes", VALUES)
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
+@pytest.mark.parametrize("times", [3, 10, 25, 40, 70, 200])
+def test_keys_that_occur_some_times(device: OnDevice, times: int, dtype: Any, value_bytes: int) -> None:
+    """As foreign keys do: a bin has several keys, each with as many records, and lies across a border between warps."""
+    random = np.random.default_rng(times)
+    for count in (70_001, 1_000_003):
+        values = random.integers(0, np.iinfo(dtype).max, count // times, dtype=dtype)
+        data = values[random.integers(0, len(values), count)]
+        assert same(sort(device, data, value_bytes=value_bytes), np.sort(data))
+
+
 @pytest.mark.gpu
 def test_what_suits_it() -> None:
     """The question that decides between the sorts: not a matter of time, but of how keys lie."""

@@ -10,9 +10,10 @@
 
 namespace linkwise::cuda::msd {
 
-constexpr unsigned longest_bin = 16;  // numbers: most rounds that pay off, and half of a warp, which merges borders
+constexpr unsigned usual_bin = 16;    // numbers: half of a warp, which merges borders
+constexpr unsigned longest_bin = 64;  // where each key occurs ten times, some bins have thirty numbers
 
-/// `items`: per thread, an even number. `bin_pairs`: as many pairs of bins per thread. `free_bits`: long bins are
+/// `items`: per thread, an even number. `bin_pairs`: as many pairs of bins per thread. `free_bits`: longer bins are
 /// sorted if the numbers in each differ only in as many bits at their end, and do differ there.
 template <typename Number, int threads, int items, int bin_pairs, int free_bits = 0>
 class BinSort {
@@ -27,7 +28,7 @@ class BinSort {
     // 16 bits each: first how many numbers a bin has, then where they begin.
     alignas(16) std::uint32_t bins[max_bins / 2];
     typename Scan::TempStorage scan;
-    std::uint32_t longest;
+    std::uint32_t longest, longest_unequal;
     struct {
       std::uint32_t begin, longest;
     } of_warp[threads / 32];  // where the bins that a warp has counted begin, and how many numbers the longest has
@@ -43,7 +44,7 @@ class BinSort {
                                        const WhenRead& when_read) {
     // The number of numbers from the thread's first one to the end; a thread's numbers are `threads` apart.
     const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
-    if (threadIdx.x == 0) memory_.longest = 0;
+    if (threadIdx.x == 0) memory_.longest = memory_.longest_unequal = 0;
 #pragma unroll
     for (int i = 0; i < bin_pairs; ++i) memory_.bins[threadIdx.x + i * threads] = 0;
     __syncthreads();
@@ -71,11 +72,13 @@ class BinSort {
     when_read();
     if (bin_of.are_numbers) return true;
     const unsigned longest = memory_.longest;
-    if (longest > longest_bin) {
-      if (!long_bins_are_equal(count, bin_of)) return false;
-      if constexpr (free_bits > 0) order_long_bins(memory_, count);
+    unsigned most = longest;  // numbers in a bin that is sorted by rounds
+    if (longest > (free_bits > 0 ? longest_bin : usual_bin)) {
+      most = max(longest_unequal(count, bin_of), usual_bin);
+      if (most > longest_bin) return false;
+      if constexpr (free_bits > 0) order_long_bins(memory_, count, most);
     }
-    if (longest > 1) order_bins();
+    if (longest > 1) order_bins(most);
     return true;
   }
 
@@ -132,26 +135,29 @@ class BinSort {
     return reinterpret_cast<const std::uint16_t*>(memory_.bins)[bin];
   }
 
-  // But for their free bits.
-  __device__ __forceinline__ bool long_bins_are_equal(std::uint32_t count, const Bins& bin_of) {
-    bool are_equal = true;
+  // Of the bins longer than usual whose numbers are not equal, but for their free bits.
+  __device__ __forceinline__ unsigned longest_unequal(std::uint32_t count, const Bins& bin_of) {
+    unsigned longest = 0;
     for (unsigned at = threadIdx.x; at < count; at += threads) {
       const Number number = memory_.numbers[at];
       const unsigned bin = bin_of(number), begin = start_of(bin);
-      const unsigned end = bin + 1 == max_bins ? count : start_of(bin + 1);
-      if (end - begin > longest_bin) are_equal &= number >> free_bits == memory_.numbers[begin] >> free_bits;
+      const unsigned length = (bin + 1 == max_bins ? count : start_of(bin + 1)) - begin;
+      if (length > max(usual_bin, longest) && number >> free_bits != memory_.numbers[begin] >> free_bits)
+        longest = length;
     }
-    return __syncthreads_and(are_equal) != 0;
+    if (longest > 0) atomicMax(&memory_.longest_unequal, longest);
+    __syncthreads();
+    return memory_.longest_unequal;
   }
 
-  // Each warp takes some bins. The set bits of a bitmap are the free bits of a bin's numbers, in order. Not inlined: it
-  // takes no registers from the usual way.
-  __device__ __noinline__ static void order_long_bins(Memory& memory, std::uint32_t count) {
+  // Those of more than `most` numbers. Each warp takes some bins. The set bits of a bitmap are the free bits of a bin's
+  // numbers, in order. Not inlined: it takes no registers from the usual way.
+  __device__ __noinline__ static void order_long_bins(Memory& memory, std::uint32_t count, unsigned most) {
     const unsigned lane = threadIdx.x % 32;
     const auto start_of = [&](unsigned bin) { return reinterpret_cast<const std::uint16_t*>(memory.bins)[bin]; };
     const auto end_of = [&](unsigned bin) { return bin + 1 == max_bins ? count : start_of(bin + 1); };
     for (unsigned first = threadIdx.x / 32 * 32; first < max_bins; first += threads) {
-      unsigned are_long = __ballot_sync(~0u, end_of(first + lane) - start_of(first + lane) > longest_bin);
+      unsigned are_long = __ballot_sync(~0u, end_of(first + lane) - start_of(first + lane) > most);
       for (; are_long != 0; are_long &= are_long - 1) {
         const unsigned bin = first + __ffs(static_cast<int>(are_long)) - 1;
         order_long_bin(memory, start_of(bin), end_of(bin));
@@ -194,24 +200,24 @@ class BinSort {
   }
 
   // The longest of the bins that have numbers of the calling warp's strips.
-  [[nodiscard]] __device__ __forceinline__ unsigned longest_of_strips() const {
+  [[nodiscard]] __device__ __forceinline__ unsigned longest_of_strips(unsigned most) const {
     constexpr unsigned warps = threads / 32, strips = 32 * items;
     const unsigned lane = threadIdx.x % 32, begin = threadIdx.x / 32 * strips;
     unsigned longest = 0;
     if (lane < warps && memory_.of_warp[lane].begin < begin + strips &&
         (lane + 1 == warps || memory_.of_warp[lane + 1].begin > begin))
       longest = memory_.of_warp[lane].longest;
-    return min(__reduce_max_sync(~0u, longest), longest_bin);
+    return min(__reduce_max_sync(~0u, longest), most);
   }
 
   // Each thread takes a strip of consecutive numbers. The rounds, as many as a warp's longest bin has numbers, stay
   // within its strips; then the sorted numbers before and after each border between warps are merged.
-  __device__ __forceinline__ void order_bins() {
+  __device__ __forceinline__ void order_bins(unsigned most) {
     struct alignas(items * sizeof(Number) % 16 == 0 ? 16 : 8) Strip {
       Number number[items];
     };
     constexpr int last = items - 1;
-    const unsigned lane = threadIdx.x % 32, longest = longest_of_strips();
+    const unsigned lane = threadIdx.x % 32, longest = longest_of_strips(most);
     Strip strip = reinterpret_cast<const Strip*>(memory_.numbers)[threadIdx.x];
     for (unsigned round = 0; round < longest; round += 2) {
 #pragma unroll
@@ -226,9 +232,10 @@ class BinSort {
     }
     reinterpret_cast<Strip*>(memory_.numbers)[threadIdx.x] = strip;
     __syncthreads();
-    if (threadIdx.x < threads - 32) {
-      Number* const window = memory_.numbers + (threadIdx.x / 32 + 1) * 32 * items - longest_bin;
-      Number number = window[lane < longest_bin ? lane : 31 + longest_bin - lane];
+    if (most > usual_bin) merge_long_borders(memory_);
+    else if (threadIdx.x < threads - 32) {
+      Number* const window = memory_.numbers + border_after_strips() - usual_bin;
+      Number number = window[lane < usual_bin ? lane : 31 + usual_bin - lane];
 #pragma unroll
       for (unsigned distance = 16; distance > 0; distance /= 2) {
         const Number other = __shfl_xor_sync(~0u, number, distance);
@@ -238,6 +245,51 @@ class BinSort {
       window[lane] = number;
     }
     __syncthreads();
+  }
+
+  [[nodiscard]] __device__ __forceinline__ static unsigned border_after_strips() {
+    return (threadIdx.x / 32 + 1) * 32 * items;
+  }
+
+  // Merges `longest_bin` numbers on either side of each border, with a bitonic network: each lane has the numbers at
+  // its places from the beginning of the window, and those at its places from the end.
+  __device__ __noinline__ static void merge_long_borders(Memory& memory) {
+    constexpr unsigned each = longest_bin / 32;
+    static_assert(2 * longest_bin <= 32 * items);
+    if (threadIdx.x >= threads - 32) return;
+    const unsigned lane = threadIdx.x % 32;
+    Number* const window = memory.numbers + border_after_strips() - longest_bin;
+    Number lower[each], upper[each];
+#pragma unroll
+    for (unsigned i = 0; i < each; ++i) {
+      lower[i] = window[lane + 32 * i];
+      upper[i] = window[2 * longest_bin - 1 - (lane + 32 * i)];
+      exchange(lower[i], upper[i]);
+    }
+#pragma unroll
+    for (unsigned step = each / 2; step > 0; step /= 2)
+#pragma unroll
+      for (unsigned i = 0; i < each; ++i)
+        if ((i & step) == 0) {
+          exchange(lower[i], lower[i + step]);
+          exchange(upper[i + step], upper[i]);
+        }
+#pragma unroll
+    for (unsigned distance = 16; distance > 0; distance /= 2)
+#pragma unroll
+      for (unsigned i = 0; i < each; ++i) {
+        const Number of_lower = __shfl_xor_sync(~0u, lower[i], distance),
+                     of_upper = __shfl_xor_sync(~0u, upper[i], distance);
+        const bool is_later = (lane & distance) != 0;
+        lower[i] = is_later ? max(lower[i], of_lower) : min(lower[i], of_lower);
+        upper[i] = is_later ? min(upper[i], of_upper) : max(upper[i], of_upper);
+      }
+    __syncwarp();
+#pragma unroll
+    for (unsigned i = 0; i < each; ++i) {
+      window[lane + 32 * i] = lower[i];
+      window[2 * longest_bin - 1 - (lane + 32 * i)] = upper[i];
+    }
   }
 
   Memory& memory_;
