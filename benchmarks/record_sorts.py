@@ -57,9 +57,9 @@ def _few_bits(rows: int, dtype: Any) -> Keys:
     return words & (words >> dtype(7)) & (words >> dtype(13))
 
 
-def _ten_times(rows: int, dtype: Any) -> Keys:
-    """As foreign keys have it: about ten records of each key, and keys that lie at random."""
-    return scattered(_words(rows, dtype) % dtype(max(1, rows // 10)), dtype)
+def _times(times: int) -> Callable[[int, Any], Keys]:
+    """As foreign keys have it: about as many records of each key, and keys that lie at random."""
+    return lambda rows, dtype: scattered(_words(rows, dtype) % dtype(max(1, rows // times)), dtype)
 
 
 DISTRIBUTIONS: dict[str, Callable[[int, Any], Keys]] = {
@@ -67,7 +67,11 @@ DISTRIBUTIONS: dict[str, Callable[[int, Any], Keys]] = {
     "below 10⁹": lambda rows, dtype: _words(rows, dtype) % dtype(10**9),
     "1,000 values": lambda rows, dtype: _words(rows, dtype) % dtype(1000),
     "10⁶ values": lambda rows, dtype: (_words(rows, dtype) % dtype(10**6)) * dtype(_SPREAD[np.dtype(dtype).itemsize]),
-    "each ten times": _ten_times,
+    "each ten times": _times(10),
+    "each 100 times": _times(100),
+    "each 1,000 times": _times(1000),
+    "each 10⁴ times": _times(10**4),
+    "each 10⁵ times": _times(10**5),
     "in order": lambda rows, dtype: cupy.arange(rows, dtype=dtype),
     "reversed": lambda rows, dtype: cupy.arange(rows, dtype=dtype)[::-1].copy(),
     "equal": lambda rows, dtype: cupy.full(rows, 77, dtype=dtype),

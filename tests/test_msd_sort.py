@@ -168,8 +168,9 @@ def test_what_suits_it() -> None:
     device = OnDevice(cuda_runtime())
     random = np.random.default_rng(3)
 
-    def suits(data: Array) -> bool:
-        source = records_of(device.put(data), data.dtype, len(data))
+    def suits(data: Array, value_bytes: int = 0) -> bool:
+        keys_alone = records_of(device.put(data), data.dtype, len(data))
+        source = with_values(keys_alone, device.memory(len(data) * value_bytes), value_bytes)
         scratch = device.memory(_core.msd_sort_scratch_bytes(device.runtime, source.type, len(data)))
         kind = KINDS[data.dtype.type]
         found = _core.look_at_keys(device.runtime, device.stream, kind, False, source, _core.SortBuffers.three, scratch)
@@ -183,6 +184,9 @@ def test_what_suits_it() -> None:
     assert suits(np.full(count, 77, np.uint64))
     assert not suits(random.zipf(1.3, count).clip(0, 1 << 31).astype(np.uint32))
     assert not suits(few_bits(random, np.uint64, count))
+    often = random.permutation(np.repeat(random.integers(0, 1 << 32, count // 100, dtype=np.uint32), 100))
+    assert suits(often) and not suits(often, 4) and not suits(often, 8)
+    assert suits(often.astype(np.uint64) << np.uint64(32), 8) and not suits(often.astype(np.uint64) << np.uint64(32), 4)
     wide = clusters(random, np.uint64, 10 * count) << np.uint64(8)
     assert not suits(wide)
     assert suits(wide >> np.uint64(8)), "so many narrow keys always suit"

@@ -135,7 +135,7 @@ void bind_sorting(nb::module_& m) {
         look_at_keys(r, s, {type, descending}, input, buffers, ExpectedKeys::narrow, scratch, numbers.view());
         KeySpread spread;
         r.read_back({s, numbers.view(), &spread, &even_spread});
-        return std::pair(suits_msd_sort(input.type.key, input.count, spread), spread.is_narrow != 0);
+        return std::pair(suits_msd_sort(input.type, input.count, spread), spread.is_narrow != 0);
       },
       nb::arg("runtime"), nb::arg("stream"), nb::arg("type"), nb::arg("descending"), nb::arg("input"),
       nb::arg("buffers"), nb::arg("scratch"), "Whether the MSD sort suits these keys, and whether they are narrow.");

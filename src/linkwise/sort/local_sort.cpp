@@ -68,7 +68,7 @@ bool keys_suit_msd_sort(Runtime& runtime, KeyType type, bool descending, std::ve
                    std::vector{samples.records.keys}, total, numbers);
   KeySpread spread;
   runtime.read_back({samples.stream, numbers, &spread, &even_spread});
-  return suits_msd_sort(record.key, most, spread);
+  return suits_msd_sort(record, most, spread);
 }
 
 std::uint64_t bytes_to_look_at_keys(const Kernels& kernels, RecordType record) {

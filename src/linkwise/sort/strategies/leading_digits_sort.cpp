@@ -120,7 +120,7 @@ class LeadingDigitsSort {
       reads.push_back({streams_[g], spread_on(g), &spreads[g], &even_spread});
     }
     runtime_.read_back(reads);
-    return suits_msd_sort(type_.key, total_, spreads.front());
+    return suits_msd_sort(type_, total_, spreads.front());
   }
 
   std::vector<LeadingDigitCounts> count() {

@@ -36,7 +36,7 @@ std::optional<SortedRecords> sort_on_one_gpu(Runtime& runtime, Stream stream, Ke
   Buffer scratch = runtime.allocate(stream.place, scratch_bytes, "sort scratch");
   std::optional<SortedRecords> sorted;
   const KeySpread spread = spread_of(runtime, stream, coding, input, buffers, scratch.view());
-  if (suits_msd_sort(input.type.key, input.count, spread)) {
+  if (suits_msd_sort(input.type, input.count, spread)) {
     Buffer memory = runtime.allocate(stream.place, bytes, "sorted records"), room;
     if (!overwrites) room = runtime.allocate(stream.place, bytes, "room");
     const Records result = records_in(memory.view(), input.type, input.count);

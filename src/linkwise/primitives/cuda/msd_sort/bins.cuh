@@ -7,18 +7,21 @@
 #include <cub/block/block_scan.cuh>
 
 #include "linkwise/primitives/cuda/msd_sort/digits.cuh"
+#include "linkwise/primitives/cuda/msd_sort/long_bins.cuh"
 
 namespace linkwise::cuda::msd {
 
-constexpr unsigned usual_bin = 16;    // numbers: half of a warp, which merges borders
-constexpr unsigned longest_bin = 64;  // where each key occurs ten times, some bins have thirty numbers
+constexpr unsigned usual_bin = 16;  // numbers: half of a warp, which merges borders
 
-/// `items`: per thread, an even number. `bin_pairs`: as many pairs of bins per thread. `free_bits`: longer bins are
-/// sorted if the numbers in each differ only in as many bits at their end, and do differ there.
-template <typename Number, int threads, int items, int bin_pairs, int free_bits = 0>
+/// `items`: per thread, an even number. `bin_pairs`: as many pairs of bins per thread. Longer bins are sorted if all
+/// numbers in each are equal or, where their last `position_bits` tell their positions, have one or two beginnings.
+template <typename Number, int threads, int items, int bin_pairs, int position_bits = 0>
 class BinSort {
   using Scan = cub::BlockScan<std::uint32_t, threads>;
-  static constexpr int bitmap_words = free_bits == 0 ? 0 : 1 << (free_bits - 5);
+  struct None {};
+  using OrderedBins =
+      std::conditional_t<(position_bits > 0), LongBins<Number, threads, items, 2 * bin_pairs * threads, position_bits>,
+                         None>;
 
  public:
   static constexpr int capacity = items * threads, max_bins = 2 * bin_pairs * threads;
@@ -28,23 +31,23 @@ class BinSort {
     // 16 bits each: first how many numbers a bin has, then where they begin.
     alignas(16) std::uint32_t bins[max_bins / 2];
     typename Scan::TempStorage scan;
-    std::uint32_t longest, longest_unequal;
+    std::uint32_t longest, longest_disordered;
     struct {
       std::uint32_t begin, longest;
     } of_warp[threads / 32];  // where the bins that a warp has counted begin, and how many numbers the longest has
-    std::uint32_t bitmaps[threads / 32][bitmap_words + 1];
+    OrderedBins long_bins;
   };
 
   __device__ explicit BinSort(Memory& memory) : memory_(memory) {}
 
-  /// Sorts `count` numbers of at most `reach` into `numbers()`; the thread's i-th one, of two calls, is number_at(i).
-  /// Calls when_read() after the last of these. Returns false if a bin is too long.
+  /// Sorts `count` numbers of at most `reach` into `numbers()`; the one at a position, of two calls or more, is
+  /// number_at(position). Calls when_read() after the last of these. Returns false if a bin is too long.
   template <typename NumberAt, typename WhenRead>
   __device__ __forceinline__ bool sort(std::uint32_t count, std::uint64_t reach, const NumberAt& number_at,
                                        const WhenRead& when_read) {
     // The number of numbers from the thread's first one to the end; a thread's numbers are `threads` apart.
     const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
-    if (threadIdx.x == 0) memory_.longest = memory_.longest_unequal = 0;
+    if (threadIdx.x == 0) memory_.longest = memory_.longest_disordered = 0;
 #pragma unroll
     for (int i = 0; i < bin_pairs; ++i) memory_.bins[threadIdx.x + i * threads] = 0;
     __syncthreads();
@@ -53,7 +56,7 @@ class BinSort {
 #pragma unroll
     for (int i = 0; i < items; ++i) {
       if (i * threads >= left) continue;
-      const unsigned bin = bin_of(number_at(i)), upper = bin % 2 * 16;
+      const unsigned bin = bin_of(number_at(threadIdx.x + i * threads)), upper = bin % 2 * 16;
       const std::uint32_t found = atomicAdd(&memory_.bins[bin / 2], 1u << upper) >> upper;
       rank[i / 2] = i % 2 == 0 ? found : __byte_perm(rank[i / 2], found, 0x5410);
     }
@@ -65,18 +68,19 @@ class BinSort {
         memory_.numbers[threadIdx.x + i * threads] = static_cast<Number>(~Number{0});
         continue;
       }
-      const Number number = number_at(i);
+      const Number number = number_at(threadIdx.x + i * threads);
       memory_.numbers[start_of(bin_of(number)) + (i % 2 == 0 ? rank[i / 2] & 0xffff : rank[i / 2] >> 16)] = number;
     }
     __syncthreads();
+    const unsigned longest = memory_.longest;
+    if constexpr (position_bits > 0)
+      if (longest > longest_bin) order_long_bins(memory_, count, bin_of, number_at);
     when_read();
     if (bin_of.are_numbers) return true;
-    const unsigned longest = memory_.longest;
     unsigned most = longest;  // numbers in a bin that is sorted by rounds
-    if (longest > (free_bits > 0 ? longest_bin : usual_bin)) {
-      most = max(longest_unequal(count, bin_of), usual_bin);
+    if (longest > (position_bits > 0 ? longest_bin : usual_bin)) {
+      most = max(longest_disordered(count, bin_of), usual_bin);
       if (most > longest_bin) return false;
-      if constexpr (free_bits > 0) order_long_bins(memory_, count, most);
     }
     if (longest > 1) order_bins(most);
     return true;
@@ -135,62 +139,26 @@ class BinSort {
     return reinterpret_cast<const std::uint16_t*>(memory_.bins)[bin];
   }
 
-  // Of the bins longer than usual whose numbers are not equal, but for their free bits.
-  __device__ __forceinline__ unsigned longest_unequal(std::uint32_t count, const Bins& bin_of) {
+  // Of the bins longer than usual whose numbers are not in order.
+  __device__ __forceinline__ unsigned longest_disordered(std::uint32_t count, const Bins& bin_of) {
     unsigned longest = 0;
     for (unsigned at = threadIdx.x; at < count; at += threads) {
       const Number number = memory_.numbers[at];
       const unsigned bin = bin_of(number), begin = start_of(bin);
       const unsigned length = (bin + 1 == max_bins ? count : start_of(bin + 1)) - begin;
-      if (length > max(usual_bin, longest) && number >> free_bits != memory_.numbers[begin] >> free_bits)
-        longest = length;
+      if (length > max(usual_bin, longest) && at > begin && number < memory_.numbers[at - 1]) longest = length;
     }
-    if (longest > 0) atomicMax(&memory_.longest_unequal, longest);
+    if (longest > 0) atomicMax(&memory_.longest_disordered, longest);
     __syncthreads();
-    return memory_.longest_unequal;
+    return memory_.longest_disordered;
   }
 
-  // Those of more than `most` numbers. Each warp takes some bins. The set bits of a bitmap are the free bits of a bin's
-  // numbers, in order. Not inlined: it takes no registers from the usual way.
-  __device__ __noinline__ static void order_long_bins(Memory& memory, std::uint32_t count, unsigned most) {
-    const unsigned lane = threadIdx.x % 32;
-    const auto start_of = [&](unsigned bin) { return reinterpret_cast<const std::uint16_t*>(memory.bins)[bin]; };
-    const auto end_of = [&](unsigned bin) { return bin + 1 == max_bins ? count : start_of(bin + 1); };
-    for (unsigned first = threadIdx.x / 32 * 32; first < max_bins; first += threads) {
-      unsigned are_long = __ballot_sync(~0u, end_of(first + lane) - start_of(first + lane) > most);
-      for (; are_long != 0; are_long &= are_long - 1) {
-        const unsigned bin = first + __ffs(static_cast<int>(are_long)) - 1;
-        order_long_bin(memory, start_of(bin), end_of(bin));
-      }
-    }
-    __syncthreads();
-  }
-  __device__ __forceinline__ static void order_long_bin(Memory& memory, unsigned begin, unsigned end) {
-    constexpr unsigned mask = (1u << free_bits) - 1;
-    const unsigned lane = threadIdx.x % 32;
-    std::uint32_t* const bitmap = memory.bitmaps[threadIdx.x / 32];
-    const Number base = memory.numbers[begin] & ~Number{mask};
-    for (unsigned i = lane; i < bitmap_words; i += 32) bitmap[i] = 0;
-    __syncwarp();
-    for (unsigned at = begin + lane; at < end; at += 32) {
-      const unsigned bits = static_cast<unsigned>(memory.numbers[at]) & mask;
-      atomicOr(&bitmap[bits / 32], 1u << bits % 32);
-    }
-    __syncwarp();
-    unsigned before = begin;
-    for (unsigned first = 0; first < bitmap_words; first += 32) {
-      const unsigned word = bitmap[first + lane], numbers = __popc(word);
-      unsigned sum = numbers;  // up to this lane
-      for (unsigned distance = 1; distance < 32; distance *= 2) {
-        const unsigned other = __shfl_up_sync(~0u, sum, distance);
-        if (lane >= distance) sum += other;
-      }
-      unsigned to = before + sum - numbers;
-      for (unsigned left = word; left != 0; left &= left - 1)
-        memory.numbers[to++] = base | (32 * (first + lane) + __ffs(static_cast<int>(left)) - 1);
-      before += __shfl_sync(~0u, sum, 31);
-    }
-    __syncwarp();
+  // Not inlined: it takes no registers from the usual way.
+  template <typename NumberAt>
+  __device__ __noinline__ static void order_long_bins(Memory& memory, std::uint32_t count, Bins bin_of,
+                                                      NumberAt number_at) {
+    const auto* const starts = reinterpret_cast<const std::uint16_t*>(memory.bins);
+    memory.long_bins.order(memory.numbers, starts, count, bin_of, number_at);
   }
 
   __device__ __forceinline__ static void exchange(Number& first, Number& second) {

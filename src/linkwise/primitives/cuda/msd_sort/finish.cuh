@@ -95,7 +95,7 @@ class ItemSort {
   template <typename WhenRead>
   __device__ __forceinline__ bool sorted_by_bins(const Item& item, const Key* keys, Key low, std::uint64_t reach,
                                                  const WhenRead& when_read) {
-    const auto above_at = [&](int i) { return static_cast<Key>(keys[threadIdx.x + i * threads] - low); };
+    const auto above_at = [=](unsigned position) { return static_cast<Key>(keys[position] - low); };
     if (!bins_.sort(item.count, reach, above_at, when_read)) return false;
     write(item, low);
     return true;

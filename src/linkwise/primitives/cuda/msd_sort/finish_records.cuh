@@ -43,12 +43,20 @@ class RecordNumbers {
   int dropped_;  // bits of the keys
 };
 
-/// `has_room`: in shared memory, for long bins of numbers of 64 bits.
-template <typename Key, typename Value, int threads, bool has_room>
+/// `is_alone`: on a multiprocessor, and has room to order long bins of numbers of 64 bits.
+template <typename Key, typename Value, int threads, bool is_alone>
 class RecordItemSort {
   static constexpr int items = items_each<Key, Value, threads>;
+  template <typename Number, int ordered_bits>
+  using BinsOf = BinSort<Number, threads, items, items / 2, ordered_bits>;
   template <typename Number>
-  using Bins = BinSort<Number, threads, items, items / 2, sizeof(Number) == 4 || has_room ? position_bits : 0>;
+  static constexpr bool has_room =
+      is_alone || sizeof(RunMemory<Key, item_capacity<Key, Value>>) +
+                          sizeof(RunMemory<Value, item_capacity<Key, Value>>) +
+                          sizeof(typename BinsOf<Number, position_bits>::Memory) + sizeof(RangeMemory) + 128 <=
+                      finish_bytes;
+  template <typename Number>
+  using Bins = BinsOf<Number, has_room<Number> ? position_bits : 0>;
   using BlockSort = cub::BlockRadixSort<Key, threads, items, std::uint16_t>;
   static constexpr std::uint32_t capacity = item_capacity<Key, Value>;
   static_assert(capacity <= 1 << position_bits);
@@ -139,7 +147,7 @@ class RecordItemSort {
                                             const KeySpan& range, const Key* keys, const WhenRead& when_read) {
     const RecordNumbers<Key, Number> numbers(static_cast<Key>(range.low), range.reach);
     Bins<Number> bins(memory);
-    const auto number_at = [&](int i) { return numbers.of(keys, threadIdx.x + i * threads); };
+    const auto number_at = [=](unsigned position) { return numbers.of(keys, position); };
     bool is_sorted = bins.sort(item.count, numbers.reach(), number_at, when_read);
     if (is_sorted && !numbers.are_whole()) is_sorted = agrees(item, numbers, bins.numbers(), keys);
     values_.wait();

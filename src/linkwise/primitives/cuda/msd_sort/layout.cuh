@@ -40,7 +40,8 @@ constexpr int tile_items =  // per thread
 template <typename Key, typename Value = NoValue>
 constexpr int tile_records = tile_items<Key, Value> * level_threads;
 
-constexpr int finish_threads = 512, finish_blocks = 2;  // blocks per multiprocessor
+constexpr int finish_threads = 512, finish_blocks = 2;                         // blocks per multiprocessor
+constexpr std::size_t finish_bytes = (228 << 10) / finish_blocks - (1 << 10);  // of shared memory, on Hopper
 /// The most records of an item: what a block can sort in shared memory. A record with a value takes room for itself, a
 /// word to sort, and a bin.
 template <typename Key, typename Value = NoValue>
