@@ -90,14 +90,29 @@ std::vector<ColumnPart> parts_of_marks(Runtime& runtime, std::span<const int> gp
   return parts;
 }
 
-// The positions of the rows that have a mark.
-std::vector<ColumnPart> marked_rows(Runtime& runtime, std::span<const int> gpus, const Marks& marks) {
+// The positions of the rows, so many on each GPU, that have a mark. `mark` gets a GPU's number, its stream, its rows'
+// marks, and `room` for what it makes of them.
+template <typename Mark>
+std::vector<ColumnPart> marked_rows(Runtime& runtime, std::span<const int> gpus, const std::vector<std::uint64_t>& rows,
+                                    const Mark& mark) {
+  Marks made;
+  made.rows = rows;
+  made.counts.resize(gpus.size());
+  std::vector<ReadBack> reads;
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    const Stream stream = runtime.stream(Place::gpu(gpus[g]), "compute");
+    const auto room = [&](std::uint64_t bytes) { return made.make(runtime, stream, bytes, "marks"); };
+    made.marks.push_back(room(mark_bytes * rows[g]));
+    if (rows[g] > 0) mark(g, stream, made.marks[g], room);
+    made.sum(runtime, stream, g, reads);
+  }
+  if (!reads.empty()) runtime.read_back(reads);
   std::uint64_t rows_before = 0;
   return parts_of_marks(
-      runtime, gpus, [&](std::size_t g) { return position_bytes * marks.counts[g]; },
+      runtime, gpus, [&](std::size_t g) { return position_bytes * made.counts[g]; },
       [&](std::size_t g, Stream stream, const MemoryView& to) {
-        list_marked(runtime, stream, marks.marks[g], marks.sums[g], rows_before, to);
-        rows_before += marks.rows[g];
+        list_marked(runtime, stream, made.marks[g], made.sums[g], rows_before, to);
+        rows_before += rows[g];
       });
 }
 
@@ -151,19 +166,10 @@ std::vector<ColumnPart> tied_rows(Runtime& runtime, std::span<const int> gpus, c
   run_or_abandon(runtime, [&] {
     runtime.set_phase("rank");
     const Marks changes = mark_runs(runtime, gpus, std::span(&ranks, 1), First::marked);
-    Marks ties;
-    ties.rows = changes.rows;
-    ties.counts.resize(gpus.size());
-    std::vector<ReadBack> reads;
-    for (std::size_t g = 0; g < gpus.size(); ++g) {
-      const Stream stream = runtime.stream(Place::gpu(gpus[g]), "compute");
-      const std::uint64_t rows = ties.rows[g];
-      ties.marks.push_back(ties.make(runtime, stream, mark_bytes * rows, "marks"));
-      mark_ties(runtime, stream, words.parts[g], changes.marks[g], after(changes.marks, g), ties.marks[g]);
-      ties.sum(runtime, stream, g, reads);
-    }
-    if (!reads.empty()) runtime.read_back(reads);
-    tied = marked_rows(runtime, gpus, ties);
+    tied = marked_rows(runtime, gpus, changes.rows,
+                       [&](std::size_t g, Stream stream, const MemoryView& marks, const auto& /*room*/) {
+                         mark_ties(runtime, stream, words.parts[g], changes.marks[g], after(changes.marks, g), marks);
+                       });
   });
   return tied;
 }
@@ -175,30 +181,19 @@ std::vector<ColumnPart> rows_of_unequal_groups(Runtime& runtime, std::span<const
   run_or_abandon(runtime, [&] {
     runtime.set_phase("rank");
     const Marks changes = mark_runs(runtime, gpus, std::span(&groups, 1), First::unmarked);
-    Marks found;
-    found.rows = changes.rows;
-    found.counts.resize(gpus.size());
-    std::vector<ReadBack> reads;
-    for (std::size_t g = 0; g < gpus.size(); ++g) {
-      const Stream stream = runtime.stream(Place::gpu(gpus[g]), "compute");
-      const std::uint64_t rows = found.rows[g], last = changes.counts[g];
-      const MemoryView of_groups = found.make(runtime, stream, mark_bytes * (last + 1), "marks"),
-                       numbers = found.make(runtime, stream, rank_bytes * rows, "ranks");
-      found.marks.push_back(found.make(runtime, stream, mark_bytes * rows, "marks"));
-      if (rows > 0) {
-        set_bytes(runtime, stream, of_groups, 0);
-        for (const std::uint64_t edge : {std::uint64_t{0}, last})
-          if (gpus.size() > 1)
-            iota(runtime, stream, ValueWidth::v4, of_groups.slice(mark_bytes * edge, mark_bytes), /*first=*/1);
-        shift_offsets(runtime, stream, sum_bytes, changes.sums[g].slice(sum_bytes, sum_bytes * rows), rank_bytes,
-                      numbers, 0);
-        mark_unequal_strings(runtime, stream, strings[g], numbers, of_groups);
-        gather(runtime, stream, mark_bytes, rank_bytes, of_groups, numbers, found.marks[g]);
-      }
-      found.sum(runtime, stream, g, reads);
-    }
-    if (!reads.empty()) runtime.read_back(reads);
-    listed = marked_rows(runtime, gpus, found);
+    listed = marked_rows(
+        runtime, gpus, changes.rows, [&](std::size_t g, Stream stream, const MemoryView& marks, const auto& room) {
+          const std::uint64_t rows = changes.rows[g], last = changes.counts[g];
+          const MemoryView of_groups = room(mark_bytes * (last + 1)), numbers = room(rank_bytes * rows);
+          set_bytes(runtime, stream, of_groups, 0);
+          for (const std::uint64_t edge : {std::uint64_t{0}, last})
+            if (gpus.size() > 1)
+              iota(runtime, stream, ValueWidth::v4, of_groups.slice(mark_bytes * edge, mark_bytes), /*first=*/1);
+          shift_offsets(runtime, stream, sum_bytes, changes.sums[g].slice(sum_bytes, sum_bytes * rows), rank_bytes,
+                        numbers, 0);
+          mark_unequal_strings(runtime, stream, strings[g], numbers, of_groups);
+          gather(runtime, stream, mark_bytes, rank_bytes, of_groups, numbers, marks);
+        });
   });
   return listed;
 }

@@ -48,7 +48,7 @@ class JoinableColumns(GpuColumns):
             return _core.joined_codes(runtime, gpus, column)
 
     def codes_of_key(self, key: Column) -> Column:
-        """The same with ``joined_codes`` for numbers."""
+        """What is equal where keys are: strings themselves, and ``joined_codes`` of numbers."""
         return key if isinstance(key, Strings) else self.joined_codes(key)
 
     def common_ranks(self, left: Sequence[Column], right: Sequence[Column]) -> tuple[Parts, Parts]:

@@ -1,7 +1,8 @@
 // Sorts up to a few thousand numbers in shared memory.
 //
 // The numbers go to bins of equal width, of which there are about as many. Then each number is less than the length of
-// its bin away from its place: a few rounds of odd-even transposition, in registers, bring it there.
+// its bin away from its place: a few rounds of odd-even transposition, in registers, bring it there. Longer bins, of
+// keys that occur often, are in order already, or are put in order by counting: long_bins.cuh.
 #pragma once
 
 #include <cub/block/block_scan.cuh>

@@ -5,8 +5,8 @@
 
 namespace linkwise::cuda::msd {
 
-constexpr unsigned longest_bin =
-    64;  // that rounds sort: where each key occurs ten times, some bins have thirty numbers
+/// That rounds sort: where each key occurs ten times, some bins have thirty numbers.
+constexpr unsigned longest_bin = 64;
 
 /// Sorts longer bins by counting, in shared memory. A number's last `position_bits` tell its position, and the bits
 /// before them its key. A bin's numbers are in two groups, those of its least key and the others: each group is put in
