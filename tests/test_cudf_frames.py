@@ -160,8 +160,6 @@ def test_what_is_refused() -> None:
     alike = Frame(pa.table({"1": [1], "one": [1]}), labels=[1, "1"])
     with pytest.raises(UsageError, match="labels read alike; rename"):
         linkwise.join(alike, alike, on="1", machine=MACHINE)
-    with pytest.raises(UsageError, match="sort_indices is for data in host memory; on GPUs, pass row numbers"):
-        linkwise.sort_indices({"a": [np.arange(5)]}, by="a", machine=MACHINE)
     with pytest.raises(UsageError, match="without a report; call sort"):
         linkwise.sort_and_report({"a": [np.arange(5)]}, by="a", machine=MACHINE)
 

@@ -10,6 +10,7 @@ import pytest
 
 import linkwise
 from conftest import cuda_runtime
+from linkwise import UsageError
 
 
 def parts(dtype: Any = np.int64, lengths: tuple[int, ...] = (3000, 0, 5000)) -> list[np.ndarray]:
@@ -39,6 +40,18 @@ def test_the_report_tells_phases_and_gpus() -> None:
     assert report.simulated and report.verified and {"exchange", "sort"} <= set(report.phases)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_row_numbers(descending: bool) -> None:
+    """Of all arrays, one after the other, on the GPUs; of equal keys, the first ones come first."""
+    arrays = [part % 100 for part in parts()]
+    rows = linkwise.sort_indices(arrays, descending=descending, machine="dgx-a100")
+    together = np.concatenate(arrays)
+    assert len(rows) == len(arrays) and all(part.dtype == np.int64 for part in rows)
+    assert np.array_equal(np.concatenate(rows), np.argsort(-together if descending else together, kind="stable"))
+    with pytest.raises(UsageError, match="by= is for tables"):
+        linkwise.sort_indices(arrays, by="key", machine="dgx-a100")
+
+
 def test_bad_input_is_refused() -> None:
     def refused(match: str, values: Any, **options: Any) -> None:
         with pytest.raises(linkwise.UsageError, match=match):
@@ -49,6 +62,10 @@ def test_bad_input_is_refused() -> None:
     refused("not for arrays on GPUs", parts(), by="x")
     refused("for arrays on GPUs", parts()[0], donate=True)
     refused("one for each", parts(), gpus=[0])
+    refused("has 2 dimensions; sorts and joins take arrays of one", [part.reshape(1, -1) for part in parts()])
+    refused("has 2 dimensions", parts(), payload=[part.reshape(1, -1) for part in parts()])
+    with pytest.raises(UsageError, match="has 0 dimensions"):
+        linkwise.join_count(parts(), [np.array(1)] * 3, machine="h200x8")
 
 
 def devices(count: int) -> list[int]:
@@ -93,6 +110,19 @@ def test_torch_tensors_on_streams_of_their_own() -> None:
         assert (np.concatenate([a.cpu().numpy() for a in again]) == everything[order]).all()
     for gpu in gpus:
         torch.cuda.set_stream(torch.cuda.default_stream(gpu))
+
+
+@pytest.mark.gpu
+def test_row_numbers_of_cupy_and_torch() -> None:
+    """In the library of the keys, on their GPU, so that they index them."""
+    torch, cupy = pytest.importorskip("torch"), pytest.importorskip("cupy")
+    for made in (cupy.random.randint(0, 1000, 100_000, dtype=np.int32), torch.randint(0, 1000, (100_000,)).cuda()):
+        rows = linkwise.sort_indices(made)
+        assert type(rows) is type(made) and str(rows.dtype).endswith("int64")
+        in_host_memory = [
+            array.get() if isinstance(array, cupy.ndarray) else array.cpu().numpy() for array in (made, rows)
+        ]
+        assert np.array_equal(in_host_memory[1], np.argsort(in_host_memory[0], kind="stable"))
 
 
 @pytest.mark.gpu

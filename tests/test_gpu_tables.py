@@ -119,6 +119,7 @@ def check_sort(
     found = linkwise.sort(sides, by=by, descending=descending, **where, **machine)
     order = linkwise.sort_indices(arrow_of(columns), by=by, descending=descending, strategy="cpu", **where)
     same(whole(found), {name: column[order] for name, column in columns.items()})
+    same(whole({"row": linkwise.sort_indices(sides, by=by, descending=descending, **where, **machine)}), {"row": order})
 
 
 @pytest.mark.parametrize("seed", SEEDS)

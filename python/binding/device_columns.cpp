@@ -59,15 +59,17 @@ std::vector<DeviceArray> lend(const nb::object& runtime_object, const std::vecto
 }
 
 std::vector<DeviceArray> number(const nb::object& runtime_object, const std::vector<int>& gpus,
-                                const std::vector<std::uint64_t>& rows) {
+                                const std::vector<std::uint64_t>& rows, int width) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
-  if (rows.size() != gpus.size()) throw UsageError("there must be a number of rows for each GPU");
+  if (rows.size() != gpus.size() || (width != 4 && width != 8))
+    throw UsageError("there must be a number of rows for each GPU, and numbers have 4 or 8 bytes");
   std::vector<ColumnPart> parts;
   {
     const nb::gil_scoped_release release;
-    parts = number_rows(runtime, gpus, rows, sizeof(std::uint32_t));
+    parts = number_rows(runtime, gpus, rows, width);
   }
-  return arrays_of(runtime_object, std::move(parts), nb::dtype<std::uint32_t>());
+  return arrays_of(runtime_object, std::move(parts),
+                   width == 4 ? nb::dtype<std::uint32_t>() : nb::dtype<std::int64_t>());
 }
 
 std::vector<DeviceArray> filled(const nb::object& runtime_object, const std::vector<int>& gpus,
@@ -269,8 +271,8 @@ void bind_device_columns(nb::module_& m) {
         "Copies a host column to the GPUs, an equal share to each.");
   m.def("lend_arrays", &lend, nb::arg("runtime"), nb::arg("gpus"), nb::arg("arrays").noconvert(), nb::arg("streams"),
         "Arrays on GPUs of other software (NumPy arrays if the machine is simulated) as ours, without a copy.");
-  m.def("number_rows", &number, nb::arg("runtime"), nb::arg("gpus"), nb::arg("rows"),
-        "The numbers of all rows, of 4 bytes, with so many on each GPU.");
+  m.def("number_rows", &number, nb::arg("runtime"), nb::arg("gpus"), nb::arg("rows"), nb::arg("width") = 4,
+        "The numbers of all rows, uint32 or int64 by their width in bytes, with so many on each GPU.");
   m.def("column_without_nulls", &without_nulls, nb::arg("runtime"), nb::arg("gpus"), nb::arg("rows"),
         "For so many rows on each GPU the byte that says that there is a value: 0.");
   m.def("missing_rows", &missing_rows, nb::arg("runtime"), nb::arg("gpus"), nb::arg("rows"),

@@ -51,6 +51,13 @@ def single_array(value: object) -> list[Any] | None:
     return [array] if array is not None and int(array.__dlpack_device__()[0]) == _CUDA else None
 
 
+def check_one_dimension(arrays: Sequence[Any]) -> None:
+    """Raise ``UsageError`` for arrays of several dimensions, or of none."""
+    for array in arrays:
+        if len(array.shape) != 1:
+            raise UsageError(f"an array has {len(array.shape)} dimensions; sorts and joins take arrays of one")
+
+
 def gpus_of(arrays: Sequence[Any]) -> list[int] | None:
     """The GPU that each array lies on; None if they are in host memory."""
     devices = [tuple(map(int, array.__dlpack_device__())) for array in arrays]

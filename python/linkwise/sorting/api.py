@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from linkwise._arrow import pa
 from linkwise._core import UsageError
@@ -26,7 +25,7 @@ from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.check import check_in_order, check_rows_in_order
 from linkwise.sorting.device.device_sort import GpuSort
-from linkwise.sorting.device.device_tables import order_of_columns, sort_columns
+from linkwise.sorting.device.device_tables import order_of_columns, row_numbers_in_order, sort_columns
 from linkwise.sorting.device.resident_sort import may_be_resident, resident_sort
 from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
@@ -58,12 +57,11 @@ def sort_values(
         held, on_gpu = of_cudf
         (order,) = order_of_columns(on_gpu, options, held.keys(by, descending, nulls))
         return cast(Any, held.take)(order), None
-    columns = values if isinstance(values, Mapping) else columns_of_table(values)
+    columns, arrays = _on_gpus(values)
     if columns is not None:
         if not is_plain:
             raise UsageError("of a dictionary of columns on GPUs, sort takes by=, descending= and nulls= alone")
         return cast(Values, sort_columns(columns, options, by, descending, nulls)), None
-    arrays = None if library_of(values) in FRAMES else list_of_arrays(values) or single_array(values)
     if arrays is not None:
         if by is not None or out is not None or not selection.is_everything:
             raise UsageError("by=, out=, top_k and unique are for data in host memory, not for arrays on GPUs")
@@ -87,6 +85,16 @@ def sort_values(
     if options.verify_all:
         check_in_order(table, keys)
     return held.give_back(table), of_table
+
+
+def _on_gpus(values: Any) -> tuple[Mapping[str, Any] | None, list[Any] | None]:
+    """The columns of a table on GPUs, or the arrays there; neither for data in host memory."""
+    if isinstance(values, Mapping):
+        return values, None
+    if library_of(values) in FRAMES:
+        return None, None
+    columns = columns_of_table(values)
+    return columns, None if columns is not None else list_of_arrays(values) or single_array(values)
 
 
 def _sort_table(
@@ -235,11 +243,12 @@ def sort_indices(
     descending: Descending = False,
     nulls: Nulls = "last",
     **execution: Unpack[SortExecution],
-) -> npt.NDArray[np.int64]:
+) -> Any:
     """Return the row numbers that sort the values: ``values[sort_indices(values)]`` is sorted. Stable.
 
-    Accepts what ``sort`` accepts in host memory, and frames and series of cuDF. Returns an int64 array in host memory
-    with one element for each row. On GPUs, row numbers are sorted as the ``payload`` of ``sort``.
+    Accepts what ``sort`` accepts. Returns an int64 array with one element for each row: of NumPy, in host memory, also
+    for frames and series of cuDF. For arrays and columns on GPUs it lies there, and is of the library of the keys;
+    several come back as a list, and number the rows of all, one array after the other.
 
     Raises
     ------
@@ -247,8 +256,14 @@ def sort_indices(
 
     """
     options = ExecutionOptions.of(execution, SortPlan)
-    if isinstance(values, Mapping) or (library_of(values) not in FRAMES and single_array(values) is not None):
-        raise UsageError("sort_indices is for data in host memory; on GPUs, pass row numbers to sort as payload=")
+    columns, arrays = _on_gpus(values)
+    if columns is not None:
+        return row_numbers_in_order(columns, options, by, descending, nulls)
+    if arrays is not None:
+        if by is not None:
+            raise UsageError("by= is for tables, not for arrays on GPUs")
+        found = GpuSort(arrays, None, options, descending=one_direction(descending), donate=False).row_numbers()
+        return found if isinstance(values, list | tuple) else found[0]
     held = hold(values, by)
     keys = held.keys(by, descending, nulls)
     if isinstance(held.contents, np.ndarray):

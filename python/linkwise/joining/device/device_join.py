@@ -11,6 +11,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.interop.device_arrays import (
     as_numbers,
+    check_one_dimension,
     gpus_of,
     like,
     list_of_arrays,
@@ -84,8 +85,8 @@ def _plain(array: Any) -> Any:
     array = as_numbers(array)
     if not isinstance(array, np.ndarray):
         return array
-    if array.ndim != 1 or array.dtype.kind not in "iuf":
-        raise UsageError(f"an array of {array.ndim} dimensions and type {array.dtype} is no array of keys on a GPU")
+    if array.dtype.kind not in "iuf":
+        raise UsageError(f"an array of type {array.dtype} is no array of keys on a GPU")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     return np.require(native, requirements=["C", "W"])
 
@@ -96,6 +97,7 @@ class GpuJoin:
     def __init__(
         self, left: Sequence[Any], right: Sequence[Any], how: str, execution: ExecutionOptions, way: str = "auto"
     ) -> None:
+        check_one_dimension([*left, *right])
         on_gpus = gpus_of(left)
         if len(left) != len(right):
             raise UsageError(

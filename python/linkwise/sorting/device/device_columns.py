@@ -283,10 +283,10 @@ class GpuColumns:
         with self.session() as (runtime, gpus):
             return _core.coalesce_columns(runtime, gpus, first, second, offset)
 
-    def numbers(self, lengths: Sequence[int]) -> Parts:
-        """The numbers of all rows, so many on each GPU."""
+    def numbers(self, lengths: Sequence[int], width: int = 4) -> Parts:
+        """The numbers of all rows, of 4 or 8 bytes, so many on each GPU."""
         with self.session() as (runtime, gpus):
-            return _core.number_rows(runtime, gpus, lengths)
+            return _core.number_rows(runtime, gpus, lengths, width)
 
     def no_rows(self, lengths: Sequence[int]) -> Parts:
         """Row numbers that stand for no row, so many on each GPU."""

@@ -6,9 +6,19 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from linkwise import _core
 from linkwise._core import UsageError
-from linkwise.interop.device_arrays import as_numbers, column_like, gpus_of, like, open_where_they_lie, stream_of
+from linkwise.interop.device_arrays import (
+    as_numbers,
+    check_one_dimension,
+    column_like,
+    gpus_of,
+    like,
+    open_where_they_lie,
+    stream_of,
+)
 from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.arguments import gpu_numbers
 from linkwise.runtime.execution import ExecutionOptions
@@ -30,8 +40,9 @@ class GpuSort:
     ) -> None:
         if payload is not None and len(payload) != len(keys):
             raise UsageError(f"payload must be a list of {len(keys)} arrays, one for each array of keys")
+        check_one_dimension([*keys, *(payload or [])])
         self._keys, self._payload, self._execution, self._donate = keys, payload, execution, donate
-        self._descending = descending
+        self._options = _core.SortOptions(descending, execution.verify)
         on_gpus = gpus_of(keys)
         if payload is not None and gpus_of(payload) != on_gpus:
             raise UsageError("an array of the payload does not lie on the GPU of its keys")
@@ -48,30 +59,39 @@ class GpuSort:
             raise UsageError(f"there are {len(self._keys)} arrays for {len(gpus)} GPUs; give one for each")
         return resident_plan(self._execution, gpus)
 
+    def row_numbers(self) -> list[Any]:
+        """The row numbers, int64, in the order of the keys, as arrays of their library."""
+        with open_where_they_lie(self._execution, on_gpus=self._is_real, done="sorted") as runtime:
+            lengths = [int(array.shape[0]) for array in self._keys]
+            numbers = _core.number_rows(runtime, self.plan.gpus, lengths, np.dtype(np.int64).itemsize)
+            return [like(part, key) for (_, part), key in zip(self._sorted(runtime, numbers), self._keys, strict=True)]
+
     def run(self, *, with_report: bool) -> tuple[Any, SortReport | None]:
         """The sorted arrays (with a payload: two lists), and optionally a report, which waits until all is done."""
         began = time.perf_counter()
         with open_where_they_lie(self._execution, on_gpus=self._is_real, done="sorted") as runtime:
-            options = _core.SortOptions(self._descending, self._execution.verify)
-            numbers = [as_numbers(array) for array in self._keys]
-
-            def work() -> Any:
-                return _core.sort_device(
-                    runtime, self.plan, numbers, self._payload or [], self._streams, self._donate, options
-                )
-
-            # On GPUs the call takes milliseconds; a thread that listens for Ctrl-C would add a good part of one.
-            sorted_parts = work() if self._is_real else run_interruptibly(runtime, work)
-            report = self._report(runtime, options, began) if with_report else None
+            sorted_parts = self._sorted(runtime, self._payload or [])
+            report = self._report(runtime, began) if with_report else None
             keys = [column_like(part, original) for (part, _), original in zip(sorted_parts, self._keys, strict=True)]
             if self._payload is None:
                 return keys, report
             carried = [like(part, original) for (_, part), original in zip(sorted_parts, self._payload, strict=True)]
             return (keys, carried), report
 
-    def _report(self, runtime: _core.Runtime, options: _core.SortOptions, began: float) -> SortReport:
+    def _sorted(self, runtime: _core.Runtime, payload: Sequence[Any]) -> Any:
+        numbers = [as_numbers(array) for array in self._keys]
+
+        def work() -> Any:
+            return _core.sort_device(
+                runtime, self.plan, numbers, list(payload), self._streams, self._donate, self._options
+            )
+
+        # On GPUs the call takes milliseconds; a thread that listens for Ctrl-C would add a good part of one.
+        return work() if self._is_real else run_interruptibly(runtime, work)
+
+    def _report(self, runtime: _core.Runtime, began: float) -> SortReport:
         return SortReport.of_core(
-            _core.report_of(runtime, options),
+            _core.report_of(runtime, self._options),
             runtime,
             self.plan,
             rows=sum(int(array.shape[0]) for array in self._keys),

@@ -17,6 +17,7 @@ from linkwise.interop.device_arrays import (
     column_like,
     dtype_of,
     gpus_of,
+    like,
     list_of_arrays,
     single_array,
     stream_of,
@@ -56,6 +57,10 @@ class GivenColumn(ABC):
     @abstractmethod
     def like(self, column: Lent) -> list[Any]:
         """Such a column's parts as this library has them."""
+
+    @abstractmethod
+    def row_numbers(self, parts: Parts) -> list[Any]:
+        """Row numbers as this library has them."""
 
     @staticmethod
     def of(name: Any, column: Any) -> GivenColumn:
@@ -101,6 +106,10 @@ class LibraryColumn(GivenColumn):
         """See ``GivenColumn``."""
         return _like_arrays(column, self._arrays)
 
+    def row_numbers(self, parts: Parts) -> list[Any]:
+        """See ``GivenColumn``."""
+        return [like(part, original) for part, original in zip(parts, self._arrays, strict=True)]
+
 
 class ArrowColumn(GivenColumn):
     """Columns of Arrow's C device interface; or of PyArrow, which stand for them."""
@@ -142,6 +151,10 @@ class ArrowColumn(GivenColumn):
     def like(self, column: Lent) -> list[Any]:
         """See ``GivenColumn``."""
         return gpu_columns(column, self.kind)
+
+    def row_numbers(self, parts: Parts) -> list[Any]:
+        """See ``GivenColumn``."""
+        return gpu_columns(Lent(parts), pa.int64())
 
 
 def own_columns(column: Lent, kind: pa.DataType) -> list[Any]:
@@ -263,6 +276,20 @@ def order_of_columns(columns: Mapping[str, Any], options: ExecutionOptions, keys
     arrays = ArraysOnGpus(columns, options)
     gpus = GpuColumns(arrays.execution)
     return _order(gpus, arrays.lent_to(gpus), keys)[0]
+
+
+def row_numbers_in_order(
+    columns: Mapping[str, Any], options: ExecutionOptions, by: By, descending: Descending, nulls: Nulls
+) -> Any:
+    """The same, of 8 bytes, in the library of the first key: an array, or a list of one on each GPU."""
+    arrays = ArraysOnGpus(columns, options)
+    gpus = GpuColumns(arrays.execution)
+    lent = arrays.lent_to(gpus)
+    keys = sort_keys_of(list(lent), by, descending, nulls)
+    rows, _ = _order(gpus, lent, keys)
+    given = arrays.columns[keys[0].column]
+    parts = given.row_numbers(gpus.take(gpus.numbers(given.lengths, width=8), rows))
+    return parts if arrays.is_list else parts[0]
 
 
 def _order(gpus: GpuColumns, lent: Mapping[str, Lent], keys: Sequence[SortKey]) -> tuple[Parts, Parts | None]:
