@@ -63,6 +63,7 @@ class LongBins {
     const std::uint32_t word = are_long_[bin / 32], bit = 1u << bin % 32;
     return (word & bit) == 0 ? no_bin : before_[bin / 32] + __popc(word & (bit - 1));
   }
+
   // Lists the long bins and where their groups begin.
   __device__ __forceinline__ void find(const Number* numbers, const std::uint16_t* starts, std::uint32_t count) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
