@@ -25,7 +25,7 @@ from linkwise.runtime.sort_plan import SortPlan
 from linkwise.sorting.arrays import order_of_array, sort_array
 from linkwise.sorting.check import check_in_order, check_rows_in_order
 from linkwise.sorting.device.device_sort import GpuSort
-from linkwise.sorting.device.device_tables import order_of_columns, row_numbers_in_order, sort_columns
+from linkwise.sorting.device.device_tables import SortedColumns, order_of_columns
 from linkwise.sorting.device.resident_sort import may_be_resident, resident_sort
 from linkwise.sorting.few_numbers import sorted_few
 from linkwise.sorting.report import SortReport
@@ -61,7 +61,7 @@ def sort_values(
     if columns is not None:
         if not is_plain:
             raise UsageError("of a dictionary of columns on GPUs, sort takes by=, descending= and nulls= alone")
-        return cast(Values, sort_columns(columns, options, by, descending, nulls)), None
+        return cast(Values, SortedColumns(columns, options, by, descending, nulls).columns()), None
     if arrays is not None:
         if by is not None or out is not None or not selection.is_everything:
             raise UsageError("by=, out=, top_k and unique are for data in host memory, not for arrays on GPUs")
@@ -94,7 +94,9 @@ def _on_gpus(values: Any) -> tuple[Mapping[str, Any] | None, list[Any] | None]:
     if library_of(values) in FRAMES:
         return None, None
     columns = columns_of_table(values)
-    return columns, None if columns is not None else list_of_arrays(values) or single_array(values)
+    if columns is not None:
+        return columns, None
+    return None, list_of_arrays(values) or single_array(values)
 
 
 def _sort_table(
@@ -258,7 +260,7 @@ def sort_indices(
     options = ExecutionOptions.of(execution, SortPlan)
     columns, arrays = _on_gpus(values)
     if columns is not None:
-        return row_numbers_in_order(columns, options, by, descending, nulls)
+        return SortedColumns(columns, options, by, descending, nulls).row_numbers()
     if arrays is not None:
         if by is not None:
             raise UsageError("by= is for tables, not for arrays on GPUs")

@@ -259,16 +259,28 @@ def sorted_rows(
     return rows, first if nulls_of_keys[0] is None else None
 
 
-def sort_columns(
-    columns: Mapping[str, Any], options: ExecutionOptions, by: By, descending: Descending, nulls: Nulls
-) -> dict[str, Any]:
-    """The rows of a table on the GPUs in the order of ``linkwise.sort``, there. Stable."""
-    arrays = ArraysOnGpus(columns, options)
-    gpus = GpuColumns(arrays.execution)
-    lent = arrays.lent_to(gpus)
-    keys = sort_keys_of(list(lent), by, descending, nulls)
-    rows, first = _order(gpus, lent, keys)
-    return arrays.like(_taken(gpus, lent, rows, keys[0].column, first))
+class SortedColumns:
+    """A table on the GPUs, and the numbers of its rows in the order of ``linkwise.sort``. Stable."""
+
+    def __init__(
+        self, columns: Mapping[str, Any], options: ExecutionOptions, by: By, descending: Descending, nulls: Nulls
+    ) -> None:
+        self._arrays = ArraysOnGpus(columns, options)
+        self._gpus = GpuColumns(self._arrays.execution)
+        self._lent = self._arrays.lent_to(self._gpus)
+        keys = sort_keys_of(list(self._lent), by, descending, nulls)
+        self._first_key = keys[0].column
+        self._rows, self._first = _order(self._gpus, self._lent, keys)
+
+    def columns(self) -> dict[str, Any]:
+        """The rows in order, there."""
+        return self._arrays.like(_taken(self._gpus, self._lent, self._rows, self._first_key, self._first))
+
+    def row_numbers(self) -> Any:
+        """Their numbers, int64, in the library of the first key: an array, or a list of one on each GPU."""
+        given = self._arrays.columns[self._first_key]
+        parts = given.row_numbers(self._gpus.take(self._gpus.numbers(given.lengths, width=8), self._rows))
+        return parts if self._arrays.is_list else parts[0]
 
 
 def order_of_columns(columns: Mapping[str, Any], options: ExecutionOptions, keys: Sequence[SortKey]) -> Parts:
@@ -276,20 +288,6 @@ def order_of_columns(columns: Mapping[str, Any], options: ExecutionOptions, keys
     arrays = ArraysOnGpus(columns, options)
     gpus = GpuColumns(arrays.execution)
     return _order(gpus, arrays.lent_to(gpus), keys)[0]
-
-
-def row_numbers_in_order(
-    columns: Mapping[str, Any], options: ExecutionOptions, by: By, descending: Descending, nulls: Nulls
-) -> Any:
-    """The same, of 8 bytes, in the library of the first key: an array, or a list of one on each GPU."""
-    arrays = ArraysOnGpus(columns, options)
-    gpus = GpuColumns(arrays.execution)
-    lent = arrays.lent_to(gpus)
-    keys = sort_keys_of(list(lent), by, descending, nulls)
-    rows, _ = _order(gpus, lent, keys)
-    given = arrays.columns[keys[0].column]
-    parts = given.row_numbers(gpus.take(gpus.numbers(given.lengths, width=8), rows))
-    return parts if arrays.is_list else parts[0]
 
 
 def _order(gpus: GpuColumns, lent: Mapping[str, Lent], keys: Sequence[SortKey]) -> tuple[Parts, Parts | None]:

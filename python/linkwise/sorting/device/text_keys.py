@@ -53,18 +53,11 @@ def text_keys(gpus: GpuColumns, strings: Strings, extent: TextExtent, nulls: Par
         keys = gpus.words(strings, TextExtent(extent.begin, first), nulls)
         if first == extent.words:
             break
-        ranked = _ranked(gpus, keys)
+        ranked, strings = _with_equal_ones_settled(gpus, _ranked(gpus, keys), strings)
+        nulls = None
         if not any(map(len, ranked.tied)):
             keys = [gpus.by_rows(ranked.rows, ranked.ranks, ranked.lengths)]
             break
-        strings, nulls = gpus.take_strings(strings, gpus.take(ranked.rows, ranked.tied)), None
-        differing = gpus.of_unequal_groups(gpus.take(ranked.ranks, ranked.tied), strings)
-        if not any(map(len, differing)):
-            keys = [gpus.by_rows(ranked.rows, ranked.ranks, ranked.lengths)]
-            break
-        if sum(map(len, differing)) < sum(map(len, ranked.tied)):
-            strings = gpus.take_strings(strings, differing)
-            ranked = replace(ranked, tied=gpus.take(ranked.tied, differing))
         coarser.append(ranked)
         shared, longest = gpus.extent(strings, None)
         extent = TextExtent.of(max(shared, extent.begin + first * int(_core.BYTES_OF_WORD)), longest)
@@ -88,6 +81,17 @@ def _ranked(gpus: GpuColumns, words: Sequence[Parts]) -> _Ranked:
     rows, in_order = gpus.in_order(words)
     ranks = gpus.dense_ranks(in_order)
     return _Ranked(rows, ranks, gpus.tied(ranks, in_order[-1]), [len(part) for part in words[0]])
+
+
+def _with_equal_ones_settled(gpus: GpuColumns, ranked: _Ranked, strings: Strings) -> tuple[_Ranked, Strings]:
+    """The same without strings that are tied because they are equal, and those that are tied still."""
+    if not any(map(len, ranked.tied)):
+        return ranked, strings
+    tied = gpus.take_strings(strings, gpus.take(ranked.rows, ranked.tied))
+    differing = gpus.of_unequal_groups(gpus.take(ranked.ranks, ranked.tied), tied)
+    if sum(map(len, differing)) == sum(map(len, ranked.tied)):
+        return ranked, tied
+    return replace(ranked, tied=gpus.take(ranked.tied, differing)), gpus.take_strings(tied, differing)
 
 
 def _telling_words(gpus: GpuColumns, strings: Strings, extent: TextExtent, rows: int) -> int:

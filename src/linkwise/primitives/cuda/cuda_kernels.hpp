@@ -1,6 +1,6 @@
 // The CUDA side of the primitives, one file per subject: radix_sort.cu, msd_sort.cu (with values:
 // msd_sort_records32.cu and 64), merge.cu, partition.cu, elementwise.cu (encode, iota, sample and more), gather.cu,
-// pack.cu, reduce.cu (checksum, order, histogram, pivot).
+// strings.cu, pack.cu, reduce.cu (checksum, order, histogram, pivot).
 #pragma once
 
 #include <cuda_runtime_api.h>

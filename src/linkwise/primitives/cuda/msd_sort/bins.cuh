@@ -15,7 +15,7 @@ namespace linkwise::cuda::msd {
 constexpr unsigned usual_bin = 16;  // numbers: half of a warp, which merges borders
 
 /// `items`: per thread, an even number. `bin_pairs`: as many pairs of bins per thread. Longer bins are sorted if all
-/// numbers in each are equal or, where their last `position_bits` tell their positions, have one or two beginnings.
+/// numbers in each are equal or, where their last `position_bits` tell positions, have one or two keys before these.
 template <typename Number, int threads, int items, int bin_pairs, int position_bits = 0>
 class BinSort {
   using Scan = cub::BlockScan<std::uint32_t, threads>;
