@@ -185,7 +185,7 @@ def test_what_suits_it() -> None:
     assert not suits(random.zipf(1.3, count).clip(0, 1 << 31).astype(np.uint32))
     assert not suits(few_bits(random, np.uint64, count))
     often = random.permutation(np.repeat(random.integers(0, 1 << 32, count // 100, dtype=np.uint32), 100))
-    assert suits(often) and not suits(often, 4) and not suits(often, 8)
+    assert not any(suits(often, value_bytes) for value_bytes in (0, 4, 8))
     assert suits(often.astype(np.uint64) << np.uint64(32), 8) and not suits(often.astype(np.uint64) << np.uint64(32), 4)
     wide = clusters(random, np.uint64, 10 * count) << np.uint64(8)
     assert not suits(wide)

@@ -68,14 +68,15 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
 
 namespace {
 
-// Whether keys occur so often that the parts of two levels are uneven and their bins long. Of a sample, as many pairs
-// of neighbours are equal as chance has it; fewer than three tell nothing.
+// Whether keys occur so often that the parts of two levels are uneven and their bins long. In a sample,
+// keys are repeated as chance has it; fewer than three tell nothing.
 bool occur_often(std::uint64_t count, const KeySpread& spread) {
   constexpr std::uint32_t fewest_pairs = 3;
   constexpr double least_times = 50, most_times = 20'000;  // more often: a part has one key
-  const double compared = spread.compared;
-  const double times = static_cast<double>(count) * spread.equal / (compared * compared / 2);
-  return spread.equal >= fewest_pairs && least_times <= times && times <= most_times;
+  const std::uint32_t pairs = spread.sampled > 0 ? spread.repeated : spread.equal;
+  const double sampled = spread.sampled > 0 ? spread.sampled : spread.compared;
+  const double times = static_cast<double>(count) * pairs / (sampled * sampled / 2);
+  return pairs >= fewest_pairs && least_times <= times && times <= most_times;
 }
 
 }  // namespace
@@ -90,8 +91,10 @@ bool suits_msd_sort(RecordType type, std::uint64_t count, const KeySpread& sprea
   if (equal > 0.98) return true;  // a part with only equal keys needs no further level
   if (type.key == KeyWidth::k32 && 0.3 < equal && equal < 0.9) return false;
   // LSD radix sort takes fewer passes for the keys, or moves fewer bytes in each.
+  constexpr std::uint64_t many_alone = 250'000'000;  // 32-bit keys without values, of which ours then sorts as many as soon
   const bool is_short = type.key == KeyWidth::k32 || type.value == ValueWidth::v4;
-  if (type.value != ValueWidth::none && is_short && occur_often(count, spread)) return false;
+  const bool is_long_array = type.value == ValueWidth::none && count >= many_alone;
+  if (is_short && !is_long_array && occur_often(count, spread)) return false;
   // At least half of the parts that uniformly distributed keys would occupy must be occupied.
   if (1 - share_of_compared(spread.crowded) < (1 - share_of_compared(spread.crowded_if_even)) / 2) return false;
   if (spread.in_digits < spread.compared) return true;  // most digits cover few keys

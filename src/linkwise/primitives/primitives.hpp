@@ -36,12 +36,11 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
              const MemoryView& scratch);
 
 /// A key distribution that suits `msd_sort`; estimates assume it.
-constexpr KeySpread even_spread{1 << 14, 1 << 12, 0, 0, 0, 0, 0};
+constexpr KeySpread even_spread{.in_digits = 1 << 14, .in_first_quarter = 1 << 12};
 /// Whether `msd_sort` is faster than `sort` for keys of this distribution: if they are about equally dense all over a
 /// digit's range. Keys that cluster at its beginning, or close to each other, stay together level after level. For
 /// 32-bit keys, many duplicates rule it out as well, unless nearly all keys are duplicates, and so do, for short
-/// records with values, keys that occur from about fifty to some thousand times, if the sample tells. Many narrow keys
-/// always suit.
+/// records, keys that occur from about fifty to some thousand times, if the sample tells. Many narrow keys always suit.
 bool suits_msd_sort(RecordType type, std::uint64_t count, const KeySpread& spread);
 /// Whether `msd_sort` supports such records, and there are enough of them.
 bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t count);

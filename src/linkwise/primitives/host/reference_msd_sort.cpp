@@ -29,7 +29,7 @@ template <typename Key>
 KeySpread spread_of(const std::vector<Key>& codes) {
   const auto [least, greatest] = std::minmax_element(codes.begin(), codes.end());
   const int shift = std::max(static_cast<int>(std::bit_width(static_cast<Key>(*least ^ *greatest))) - 4, 0);
-  KeySpread spread{static_cast<std::uint32_t>(std::min<std::uint64_t>(codes.size(), 1 << 14)), 0, 0, 0, 0, 0, 0};
+  KeySpread spread{.in_digits = static_cast<std::uint32_t>(std::min<std::uint64_t>(codes.size(), 1 << 14))};
   for (std::uint64_t i = 0; i < spread.in_digits; ++i)
     spread.in_first_quarter += (codes[i * (codes.size() / spread.in_digits)] >> shift & 3) == 0 ? 1 : 0;
   return spread;

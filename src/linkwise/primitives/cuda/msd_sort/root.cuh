@@ -16,6 +16,9 @@ constexpr int samples_per_thread = 16;
 constexpr int samples = sample_threads * samples_per_thread;
 constexpr int compared_per_thread = 4;  // of the samples
 constexpr int compared = sample_threads * compared_per_thread;
+constexpr std::uint64_t many_records = 100'000'000;  // of which so few as are compared tell too little
+constexpr int slot_bits = 13, slot_round_bits = 2;   // half of the slots are taken in a round
+constexpr unsigned slots = 1 << slot_bits;
 using SampleSort = cub::BlockRadixSort<std::uint32_t, sample_threads, compared_per_thread>;
 
 struct SampleMemory {
@@ -26,6 +29,7 @@ struct SampleMemory {
   std::uint64_t least, greatest;
   union {
     unsigned cells[table_cells];
+    std::uint32_t slots[msd::slots];
     typename SampleSort::TempStorage sort;
     std::uint32_t sorted[compared];
   };
@@ -143,6 +147,36 @@ __device__ void measure_crowd(SampleMemory& memory, const Root& root, unsigned d
   // How many would share a part with the next if they were uniformly distributed.
   const float share = static_cast<float>(compared) / static_cast<float>(digits * cuts);
   spread.crowded_if_even = static_cast<std::uint32_t>(compared * (1 - (1 - __expf(-share)) / share));
+}
+
+/// Counts the samples that equal one before, of all samples, with a hash table that takes a share of the keys in each
+/// round. Only 32 bits of the keys are compared.
+template <typename Key>
+__device__ void count_repeated(SampleMemory& memory, const Root& root, const Key (&sample)[samples_per_thread],
+                               KeySpread& spread) {
+  constexpr std::uint32_t none = ~0u;
+  const std::uint64_t low = root.low;
+  const std::uint32_t dropped = root.dropped;
+  unsigned repeated = 0;
+#pragma unroll 1
+  for (unsigned round = 0; round < 1u << slot_round_bits; ++round) {
+    __syncthreads();
+    for (unsigned slot = threadIdx.x; slot < slots; slot += sample_threads) memory.slots[slot] = none;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < samples_per_thread; ++i) {
+      const std::uint32_t key = min(static_cast<std::uint32_t>((sample[i] - low) >> dropped), none - 1);
+      const std::uint32_t hash = key * 0x9e3779b1u;  // its first bits are the best
+      if (hash >> (32 - slot_round_bits) != round) continue;
+      for (unsigned slot = hash >> (32 - slot_round_bits - slot_bits);; ++slot) {
+        const std::uint32_t found = atomicCAS(&memory.slots[slot % slots], none, key);
+        if (found == key) ++repeated;
+        if (found == key || found == none) break;
+      }
+    }
+  }
+  add_of_warp(spread.repeated, repeated);
+  if (threadIdx.x == 0) spread.sampled = samples;
 }
 
 /// Keys from which the sample is taken: all of them, or a larger sample of all that several GPUs took.
@@ -266,6 +300,7 @@ __global__ void __launch_bounds__(sample_threads)
   __syncthreads();
   measure_spread(root, bucket, sample, *spread);
   measure_crowd(memory, root, digits, wanted.cuts, sample, *spread);
+  if (from.total >= many_records) count_repeated(memory, root, sample, *spread);
 }
 
 }  // namespace linkwise::cuda::msd
