@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from linkwise._typing import Array
-from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.inside import outer_columns
 from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_array, times_of_keys
 from linkwise.columns.packed_rows import PackedColumns
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import Selection, SortKey
-from linkwise.files.reading.reader import Reader, unused_name
+from linkwise.files.first_rows import FirstRows
+from linkwise.files.reading.reader import Reader
 from linkwise.files.spilling.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
 from linkwise.files.writing.writer import TableWriter
 from linkwise.interop.containers import ONE_COLUMN, Contents
@@ -28,7 +28,7 @@ from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.gpu_start import start_beside
 from linkwise.sorting.arrays import sort_array
 from linkwise.sorting.report import SortReport, Steps
-from linkwise.sorting.tables import is_in_order, order_of_table, sort_table, sorted_table, table_in_order
+from linkwise.sorting.tables import is_in_order, sort_table, sorted_table, table_in_order
 
 Batch = TypeVar("Batch")
 WORTH_PACKING = 32 << 20
@@ -36,7 +36,6 @@ WORTH_PACKING = 32 << 20
 
 _FIRST_LOOK = 1 << 12  # rows of a part that are checked for order when it is read
 _KEY_BYTES = 12  # per row, with its number
-_KEYS_AT_ONCE = 1 << 20  # rows whose candidates are selected at once, in cache
 
 
 class FileSort:
@@ -102,38 +101,17 @@ class FileSort:
     def _fetches_few(self) -> bool:
         """Whether to read only the keys first, and then fetch the selected rows."""
         limit, unique = self._selection.limit, self._selection.unique
-        return limit is not None and not unique and self._reader.is_read_sooner_by_keys(limit)
+        return limit is not None and not unique and self._reader.is_read_sooner_by_keys(limit, self._keys[0].column)
 
     def _fetch_few(self, writer: TableWriter) -> SortReport:
-        reader, names = self._reader, outer_columns([key.column for key in self._keys], self._reader.columns)
-        number = unused_name("number", names)
-        at_once = self._memory // BATCHES_IN_MEMORY if is_too_large([reader], self._memory) else None
-        count = 0
-
-        def least() -> Iterator[pa.Table]:
-            """The candidates of each slice of the rows, with their row numbers."""
-            nonlocal count
-            for table, numbers_of in self._read(reader.numbered(names, at_once)):
-                for first in range(0, max(table.num_rows, 1), _KEYS_AT_ONCE):
-                    part = table.slice(first, _KEYS_AT_ONCE)
-                    rows, report = order_of_table(part, self._keys, self._execution, self._selection)
-                    self._reports.append(report)
-                    numbers = arrow_of_numbers(numbers_of(rows.astype(np.int64) + first))
-                    yield gather_rows(part, rows).append_column(number, numbers)
-                count += table.num_rows
-
-        with self._steps.within("sort"):
-            rows = self._first_rows(least())[number].to_numpy()
-        with self._steps.within("read"):
-            fetched = reader.fetch(np.sort(rows), at_once)
-        self._steps.begin("rows")
-        in_order = gather_rows(fetched, np.argsort(np.argsort(rows)))
+        limit = self._selection.limit
+        assert limit is not None
+        at_once = self._memory // BATCHES_IN_MEMORY if is_too_large([self._reader], self._memory) else None
+        in_order, report = FirstRows(self._reader, self._keys, limit, self._execution).fetch(at_once, self._steps)
         self._steps.begin("write")
         writer.write(in_order)
         self._steps.begin("")
-        size = bytes_of(in_order) // max(in_order.num_rows, 1) * count
-        report = SortReport.together(self._reports)
-        return dataclasses.replace(report, rows=count, bytes=size, steps=self._steps.seconds)
+        return dataclasses.replace(report, steps=self._steps.seconds)
 
     def _sort(self, contents: Contents, selection: Selection) -> Contents:
         execution = self._execution

@@ -203,7 +203,7 @@ def order_of_table(
     """The row numbers that sort a table stably, or the selected ones of them."""
     if selection.may_skip(table.num_rows):
         assert selection.limit is not None
-        candidates = _core.positions_of_least(_first_words(table, keys), selection.limit)
+        candidates = candidates_for(table, keys, selection.limit)
         columns = outer_columns([key.column for key in keys], table.column_names)
         rows, report = _order_of_rows(gather_rows(table.select(columns), candidates), keys, execution)
         rows = candidates[rows]
@@ -219,6 +219,13 @@ def order_of_table(
         rows, report = _order_of_rows(table, keys, execution)
     row_bytes = _row_bytes(table)
     return rows[: selection.limit], replace(report, rows=table.num_rows, bytes=table.num_rows * row_bytes)
+
+
+def candidates_for(table: pa.Table, keys: list[SortKey], limit: int) -> Array:
+    """Positions of rows among which are the first ``limit`` of the sorted table, in ascending order."""
+    if not Selection(limit=limit).may_skip(table.num_rows):
+        return np.arange(table.num_rows)
+    return _core.positions_of_least(_first_words(table, keys), limit)
 
 
 def _first_words(table: pa.Table, keys: list[SortKey]) -> Array:

@@ -91,7 +91,7 @@ bool suits_msd_sort(RecordType type, std::uint64_t count, const KeySpread& sprea
   if (equal > 0.98) return true;  // a part with only equal keys needs no further level
   if (type.key == KeyWidth::k32 && 0.3 < equal && equal < 0.9) return false;
   // LSD radix sort takes fewer passes for the keys, or moves fewer bytes in each.
-  constexpr std::uint64_t many_alone = 250'000'000;  // 32-bit keys without values, of which ours then sorts as many as soon
+  constexpr std::uint64_t many_alone = 250'000'000;  // 32-bit keys without values: then MSD radix sort is as fast
   const bool is_short = type.key == KeyWidth::k32 || type.value == ValueWidth::v4;
   const bool is_long_array = type.value == ValueWidth::none && count >= many_alone;
   if (is_short && !is_long_array && occur_often(count, spread)) return false;

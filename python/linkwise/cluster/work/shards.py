@@ -96,9 +96,9 @@ class ShardReader(Reader):
         """See ``Reader``."""
         return sum(shard.rows for shard in self._shards)
 
-    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+    def is_read_sooner_by_keys(self, wanted: int, first_key: str) -> bool:
         """See ``Reader``. Single rows are not fetched."""
-        del wanted
+        del wanted, first_key
         return False
 
     def check_unchanged(self) -> None:

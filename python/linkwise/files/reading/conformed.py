@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 from urllib.parse import unquote
@@ -18,7 +19,8 @@ from linkwise._typing import Rows
 from linkwise.columns.decode import decoded
 from linkwise.files.locations import Location
 from linkwise.files.reading.reader import (
-    NumbersOf,
+    Candidates,
+    Found,
     Part,
     Piece,
     Reader,
@@ -231,17 +233,25 @@ class ConformedReader(Reader):
         """See ``Reader``."""
         return None if self._filter is not None else self._inner.rows
 
-    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+    def is_read_sooner_by_keys(self, wanted: int, first_key: str) -> bool:
         """See ``Reader``."""
-        return self._filter is None and self._inner.is_read_sooner_by_keys(wanted)
+        return self._filter is None and self._inner.is_read_sooner_by_keys(wanted, first_key)
 
-    def numbered(
-        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
-    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
-        """See ``Reader``."""
+    def candidates(
+        self, columns: Sequence[str], wanted: Candidates, most_bytes: int | None, first: int = 0
+    ) -> Iterator[Found]:
+        """See ``Reader``. Statistics are not used of a column that is read as another type."""
         in_file = [name for name in columns if name in self._of_file] or self._inner.columns[:1]
-        for table, numbers_of in self._inner.numbered(in_file, most_bytes, first):
-            yield self._conformed(table, columns), numbers_of
+        inner = replace(
+            wanted,
+            column=wanted.column if self._has_type_of_file(wanted.column) else None,
+            positions_in=lambda table: wanted.positions_in(self._conformed(table, columns)),
+        )
+        for found in self._inner.candidates(in_file, inner, most_bytes, first):
+            yield found._replace(rows=self._conformed(found.rows, columns))
+
+    def _has_type_of_file(self, column: str | None) -> bool:
+        return column in self._of_file and self._inner.schema.field(column).type == self.schema.field(column).type
 
     def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
         """See ``Reader``."""

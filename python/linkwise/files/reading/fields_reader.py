@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 import pyarrow as pa
 
 from linkwise._typing import Rows
 from linkwise.columns.inside import outer_columns, type_named, with_fields
-from linkwise.files.reading.reader import NumbersOf, Part, Piece, Reader, Seen, not_looked_at
+from linkwise.files.reading.reader import Candidates, Found, Part, Piece, Reader, Seen, not_looked_at
 from linkwise.interop.containers import Contents
 
 
@@ -73,12 +74,17 @@ class FieldsReader(Reader):
         """See ``Reader``."""
         return self._inner.rows
 
-    def numbered(
-        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
-    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
-        """See ``Reader``."""
-        for table, numbers_of in self._inner.numbered(self._needed(columns), most_bytes, first):
-            yield self._with_fields(table, columns), numbers_of
+    def candidates(
+        self, columns: Sequence[str], wanted: Candidates, most_bytes: int | None, first: int = 0
+    ) -> Iterator[Found]:
+        """See ``Reader``. Statistics of struct fields are not used."""
+        inner = replace(
+            wanted,
+            column=None if wanted.column in self._fields else wanted.column,
+            positions_in=lambda table: wanted.positions_in(self._with_fields(table, columns)),
+        )
+        for found in self._inner.candidates(self._needed(columns), inner, most_bytes, first):
+            yield found._replace(rows=self._with_fields(found.rows, columns))
 
     def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
         """See ``Reader``."""

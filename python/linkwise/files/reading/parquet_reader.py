@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,27 +16,28 @@ import pyarrow.parquet as pq
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
-from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
-from linkwise.files.reading.filtered_part import FilteredPart
+from linkwise.files.reading.filtered_part import FilteredPart, rows_that_pass
+from linkwise.files.reading.parquet_statistics import Bounds, integer_bounds, is_clustered
 from linkwise.files.reading.reader import (
-    NumbersOf,
+    Candidates,
+    Found,
     Part,
     Piece,
     Seen,
     TableReader,
     bytes_of_rows,
     not_looked_at,
-    unused_name,
 )
 from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
 
 _ROWS_AT_ONCE = 1 << 17
 _WORTH_A_CORE = 1 << 16  # average rows per row group; with fewer, the cores divide columns among them instead
-_PAGE = 1 << 16  # bytes that are read at once where memory is limited
+_PAGE = 1 << 16  # bytes that are read at once where memory is limited, …
+_BUFFER = 1 << 17  # … and of a local file where it is not
 _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # to estimate the decoded size of a row
 _LARGE = 8  # times the rows of a part; larger row groups are decoded incrementally instead
 _PARTS = 4  # memory / _PARTS is decoded at once: rows may take more than the sampled ones
@@ -71,7 +72,8 @@ class ParquetReader(TableReader):
         # Pre-buffering would keep what was read, and fetch whole row groups for their first rows.
         buffer = _PAGE if in_pages else 0
         if isinstance(self._file, Path):
-            return pq.ParquetFile(self._file, metadata=self._metadata, pre_buffer=False, buffer_size=buffer)
+            # A buffer that stays in the caches: whole column chunks would be read into new memory.
+            return pq.ParquetFile(self._file, metadata=self._metadata, pre_buffer=False, buffer_size=buffer or _BUFFER)
         # Remote reads are combined over columns, and run at the same time.
         return pq.ParquetFile(self._file.open(), metadata=self._metadata, pre_buffer=not in_pages, buffer_size=buffer)
 
@@ -178,14 +180,13 @@ class ParquetReader(TableReader):
         self, columns: list[str] | None, kept: Callable[[pa.Table], pa.Table] = lambda table: table
     ) -> Iterator[pa.Table]:
         """What ``kept`` returns for each row group, or for all of them as one table, decoded by all cores."""
-        worth_a_core = int(self._lengths[self._groups].sum()) // _WORTH_A_CORE
 
         def decoded(group: int) -> pa.Table:
             with self._open() as file:
                 table = file.read_row_group(group, columns=columns, use_threads=False)
             return kept(_with_sound_dictionaries(table))
 
-        if self._groups and (self._is_read_by_groups or 1 < len(self._groups) <= worth_a_core):
+        if self._groups and (self._is_read_by_groups or self._are_divided):
             return in_order(partial(decoded, group) for group in self._groups)
         with self._open() as file:
             if not self._groups:
@@ -263,44 +264,95 @@ class ParquetReader(TableReader):
         assert self._metadata is not None
         return int(self._metadata.num_rows) if self._are_found_by_name else None
 
-    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+    def is_read_sooner_by_keys(self, wanted: int, first_key: str) -> bool:
         """See ``Reader``. Not if filtered rows may be in all row groups, which would then be decoded twice."""
-        is_everywhere = self._filter is not None and wanted >= len(self._groups)
-        return super().is_read_sooner_by_keys(wanted) and not is_everywhere
+        is_apart = is_clustered(self._bounds_of(first_key), self._groups)
+        is_everywhere = self._filter is not None and wanted >= len(self._groups) and not is_apart
+        return super().is_read_sooner_by_keys(wanted, first_key) and not is_everywhere
 
-    def numbered(
-        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
-    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
-        """See ``Reader``."""
+    def candidates(
+        self, columns: Sequence[str], wanted: Candidates, most_bytes: int | None, first: int = 0
+    ) -> Iterator[Found]:
+        """See ``Reader``. Row groups come by their statistics, the most promising first, and may be ruled out."""
         needed = list(dict.fromkeys([*columns, *self._referenced]))
-        position = unused_name("position", needed)
-        ends = np.cumsum(self._lengths[self._groups])  # among the row groups that are read
-        shifts = first + (self._ends - self._lengths)[self._groups] - (ends - self._lengths[self._groups])
-        with one_clear_line("read", self.path), self._open(in_pages=most_bytes is not None) as file:
-            if most_bytes is None:
-                tables = self._decoded(needed)
+        bounds = {} if wanted.column is None else self._bounds_of(wanted.column)
+        groups = self._groups
+        if len(bounds) == len(groups):
+            end = 1 if wanted.descending else 0
+            groups = sorted(groups, key=lambda group: bounds[group][end], reverse=wanted.descending)
+
+        def is_ruled_out(group: int) -> bool:
+            return group in bounds and not wanted.may_lie_between(*bounds[group])
+
+        def found(groups: list[int], decoded: pa.Table, begin: int = 0) -> Found:
+            table, passed = self._as_plain(_with_sound_dictionaries(decoded)), None
+            if self._filter is not None:
+                passed = rows_that_pass(table, self._filter)
+            table = table.select(list(columns))
+            if passed is not None:
+                table = gather_rows(table, passed)
+            at = wanted.positions_in(table).astype(np.int64)
+            numbers = first + self._numbers(groups, begin + (at if passed is None else passed[at]))
+            return Found(gather_rows(table, at), numbers, table.num_rows)
+
+        def ruled_out(group: int) -> Found:
+            nothing = self.schema.empty_table().select(list(columns))
+            return Found(nothing, np.empty(0, np.int64), 0 if self._filter is not None else int(self._lengths[group]))
+
+        def of_group(group: int) -> Found:
+            if is_ruled_out(group):
+                return ruled_out(group)
+            with self._open() as file:
+                return found([group], file.read_row_group(group, columns=needed, use_threads=False))
+
+        with one_clear_line("read", self.path):
+            if not groups:
+                with self._open() as file:
+                    yield found([], file.schema_arrow.empty_table().select(needed))
+            elif self._is_worth_a_core(needed, most_bytes):
+                yield from in_order(partial(of_group, group) for group in groups)
+            elif most_bytes is None:
+                with self._open() as file:
+                    yield found(self._groups, file.read_row_groups(self._groups, columns=needed))
             else:
                 at_once = min(max(most_bytes // (_PARTS * self._row_bytes), 1), _ROWS_AT_ONCE)
-                batches = file.iter_batches(at_once, row_groups=self._groups, columns=needed)
-                nothing = file.schema_arrow.empty_table().select(needed)
-                decoded = (_with_sound_dictionaries(pa.Table.from_batches([batch])) for batch in batches)
-                tables = itertools.chain([nothing], decoded)
-            begin = 0
-            for table in map(self._as_plain, tables):
-                positions = None
-                wanted = table
-                if self._filter is not None:
-                    numbers = arrow_of_numbers(np.arange(table.num_rows))
-                    wanted = table.append_column(position, numbers).filter(self._filter)
-                    positions = wanted[position].to_numpy()
+                for group in groups:
+                    if is_ruled_out(group):
+                        yield ruled_out(group)
+                        continue
+                    with self._open(in_pages=True) as file:
+                        begin = 0
+                        for batch in file.iter_batches(at_once, row_groups=[group], columns=needed):
+                            yield found([group], pa.Table.from_batches([batch]), begin)
+                            begin += batch.num_rows
 
-                def numbers_of(rows: Rows, begin: int = begin, positions: Rows | None = positions) -> Rows:
-                    among_read = begin + (rows if positions is None else positions[rows]).astype(np.int64)
-                    numbers: Rows = among_read + shifts[np.searchsorted(ends, among_read, "right")]
-                    return numbers
+    def _bounds_of(self, column: str) -> Bounds:
+        assert self._metadata is not None
+        if column not in self.columns:
+            return {}
+        return integer_bounds(self._metadata, column, self.schema.field(column).type, self._groups)
 
-                begin += table.num_rows
-                yield wanted.select(list(columns)), numbers_of
+    def _is_worth_a_core(self, columns: Sequence[str], most_bytes: int | None) -> bool:
+        """Whether each core decodes these columns of one row group after the other, within ``most_bytes``."""
+        if not self._are_divided or most_bytes is None:
+            return self._are_divided
+        widths = [_fixed_bytes(self.schema.field(name).type) if name in self.columns else None for name in columns]
+        row_bytes = self._row_bytes if None in widths else sum(filter(None, widths))
+        in_flight = (len(os.sched_getaffinity(0)) + 1) * int(self._lengths[self._groups].max())
+        return 2 * row_bytes * in_flight <= _PARTS * most_bytes
+
+    @property
+    def _are_divided(self) -> bool:
+        """Whether row groups are so many and so large that the cores divide them among them."""
+        worth_a_core = int(self._lengths[self._groups].sum()) // _WORTH_A_CORE
+        return 1 < len(self._groups) <= worth_a_core
+
+    def _numbers(self, groups: list[int], positions: Rows) -> Rows:
+        """The row numbers of positions among the rows of some row groups, one after the other."""
+        ends = np.cumsum(self._lengths[groups])
+        shifts = self._ends[groups] - ends
+        numbers: Rows = positions + shifts[np.searchsorted(ends, positions, "right")]
+        return numbers
 
     @cached_property
     def _lengths(self) -> Rows:

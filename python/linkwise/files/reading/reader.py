@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +20,6 @@ from linkwise.encoders.type_casts import writable_schema
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import Location, RemoteFile, is_pipe
 from linkwise.interop.containers import Contents
-
-NumbersOf = Callable[[Rows], Rows]
-"""Maps row numbers within a part to row numbers in the whole, for ``Reader.fetch``."""
 
 Seen = Callable[[Any], Any]
 """Called with each part of the contents on the thread that decoded it, while it is in that core's caches.
@@ -45,6 +43,31 @@ class CarriedRows(NamedTuple):
     """The column with the raw rows, each with its line end."""
     header: bytes
     """The text before the rows."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Which rows may be among the first of a sort. Its functions may be called on any thread."""
+
+    column: str | None
+    """The first key, if statistics of a column of this name and of its values tell where rows may be."""
+    descending: bool
+    """The order of the first key."""
+    may_lie_between: Callable[[int, int], bool]
+    """Whether rows may be among the first whose first key is an integer from the one to the other."""
+    positions_in: Callable[[pa.Table], Rows]
+    """Of the rows of a table with the keys, the positions of those that may be among the first, in order."""
+
+
+class Found(NamedTuple):
+    """Candidates in a part of a file."""
+
+    rows: pa.Table
+    """Their keys."""
+    numbers: Rows
+    """Their row numbers in the whole, for ``Reader.fetch``."""
+    of: int
+    """The number of rows in the part that passed the filter, and of those that statistics ruled out without one."""
 
 
 class Part(NamedTuple):
@@ -118,7 +141,7 @@ class Reader(ABC):
         """The number of rows if single rows can be fetched, otherwise ``None``."""
         return None
 
-    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+    def is_read_sooner_by_keys(self, wanted: int, first_key: str) -> bool:
         """Whether it is faster to read the keys first, and then fetch ``wanted`` rows by number."""
         return self.rows is not None and wanted <= self.rows // _FEW
 
@@ -127,12 +150,13 @@ class Reader(ABC):
         if columns is not None or rows is not None:
             raise UsageError("an array has no columns: it is sorted as a whole")
 
-    def numbered(
-        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
-    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
-        """All rows of some columns in parts of about ``most_bytes``, at least one, each with its ``NumbersOf``.
+    def candidates(
+        self, columns: Sequence[str], wanted: Candidates, most_bytes: int | None, first: int = 0
+    ) -> Iterator[Found]:
+        """The candidates among all rows, with some columns: parts in any order, at least one.
 
-        Only where single rows can be fetched.
+        Row numbers begin with ``first``. With ``most_bytes``, about as much is in memory at once. Only where single
+        rows can be fetched.
         """
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from linkwise._typing import Rows
-from linkwise.files.reading.reader import NumbersOf, Part, Reader, Seen, in_parts, not_looked_at, size_of_all
+from linkwise.files.reading.reader import Candidates, Found, Part, Reader, Seen, in_parts, not_looked_at, size_of_all
 from linkwise.interop.containers import Contents
 
 
@@ -73,16 +73,17 @@ class SeveralTables(Reader):
         self.schema, self.columns = self._readers[0].schema, self._readers[0].columns
         self.size = size_of_all(self._readers)
 
-    def is_read_sooner_by_keys(self, wanted: int) -> bool:
+    def is_read_sooner_by_keys(self, wanted: int, first_key: str) -> bool:
         """See ``Reader``."""
-        return self.rows is not None and all(reader.is_read_sooner_by_keys(wanted) for reader in self._readers)
+        are_all = all(reader.is_read_sooner_by_keys(wanted, first_key) for reader in self._readers)
+        return self.rows is not None and are_all
 
-    def numbered(
-        self, columns: Sequence[str], most_bytes: int | None, first: int = 0
-    ) -> Iterator[tuple[pa.Table, NumbersOf]]:
+    def candidates(
+        self, columns: Sequence[str], wanted: Candidates, most_bytes: int | None, first: int = 0
+    ) -> Iterator[Found]:
         """See ``Reader``."""
         for reader in self._readers:
-            yield from reader.numbered(columns, most_bytes, first)
+            yield from reader.candidates(columns, wanted, most_bytes, first)
             first += reader.rows or 0
 
     def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:

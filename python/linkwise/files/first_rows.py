@@ -1,0 +1,92 @@
+"""The first rows of a sorted file: their keys are read first, and then the rows themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from linkwise._typing import Rows
+from linkwise.columns.gather import gather_rows
+from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.inside import outer_columns
+from linkwise.columns.key_types import arrow_of_numbers
+from linkwise.columns.sort_keys import Selection, SortKey
+from linkwise.files.reading.parquet_statistics import integer_of
+from linkwise.files.reading.reader import Candidates, Found, Reader, unused_name
+from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.report import SortReport, Steps
+from linkwise.sorting.tables import candidates_for, sort_table
+
+_AT_ONCE = 1 << 20  # rows among which candidates are selected at once, in cache
+_HELD = 1 << 14  # rows that are held before the best of them are selected
+
+
+class FirstRows:
+    """A search for the first rows of a reader's, by their keys."""
+
+    def __init__(self, reader: Reader, keys: list[SortKey], limit: int, execution: ExecutionOptions) -> None:
+        self._reader, self._keys, self._limit, self._execution = reader, keys, limit, execution
+        self._columns = outer_columns([key.column for key in keys], reader.columns)
+        self._number = unused_name("number", self._columns)
+        self._reports: list[SortReport] = []
+        self._last: int | None = None  # of the best rows so far, if they are as many as are wanted: the first key
+
+    def fetch(self, most_bytes: int | None, steps: Steps) -> tuple[pa.Table, SortReport]:
+        """The rows in order. With ``most_bytes``, about as much is in memory at once."""
+        wanted = Candidates(self._keys[0].column, self._keys[0].descending, self._may_lie_between, self._positions_in)
+        found = self._reader.candidates(self._columns, wanted, most_bytes)
+        with steps.within("sort"):
+            count, rows = self._best_of(_timed(found, steps))
+        with steps.within("read"):
+            fetched = self._reader.fetch(np.sort(rows), most_bytes)
+        steps.begin("rows")
+        in_order = gather_rows(fetched, np.argsort(np.argsort(rows)))
+        report = SortReport.together(self._reports)
+        size = bytes_of(in_order) // max(in_order.num_rows, 1) * count
+        return in_order, dataclasses.replace(report, rows=count, bytes=size)
+
+    def _best_of(self, parts: Iterator[Found]) -> tuple[int, Rows]:
+        """The number of all rows, and the row numbers of the first."""
+        held: list[pa.Table] = []
+        count = rows = 0
+        for part in parts:
+            held.append(part.rows.append_column(self._number, arrow_of_numbers(part.numbers)))
+            count, rows = count + part.of, rows + part.rows.num_rows
+            if self._last is None or rows > _HELD + 4 * self._limit:
+                held = [self._best(held)]
+                rows = held[0].num_rows
+        return count, self._best(held)[self._number].to_numpy()
+
+    def _best(self, held: list[pa.Table]) -> pa.Table:
+        whole = pa.concat_tables(held)
+        # Parts come in any order, but of rows with equal keys the first are wanted.
+        in_file = gather_rows(whole, np.argsort(whole[self._number].to_numpy()))
+        best, report = sort_table(in_file, self._keys, self._execution, Selection(limit=self._limit))
+        self._reports.append(report)
+        if 0 < self._limit == best.num_rows and self._keys[0].column in self._columns:
+            self._last = integer_of(best[self._keys[0].column][self._limit - 1])
+        return best
+
+    def _may_lie_between(self, least: int, greatest: int) -> bool:
+        last = self._last
+        return last is None or (greatest >= last if self._keys[0].descending else least <= last)
+
+    def _positions_in(self, table: pa.Table) -> Rows:
+        slices = range(0, max(table.num_rows, 1), _AT_ONCE)
+        return np.concatenate([
+            candidates_for(table.slice(first, _AT_ONCE), self._keys, self._limit).astype(np.int64) + first
+            for first in slices
+        ])  # fmt: skip
+
+
+def _timed(parts: Iterator[Found], steps: Steps) -> Iterator[Found]:
+    """The parts; waiting for them counts as reading."""
+    while True:
+        with steps.within("read"):
+            part = next(parts, None)
+        if part is None:
+            return
+        yield part

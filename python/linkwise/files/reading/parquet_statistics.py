@@ -1,0 +1,60 @@
+"""What the statistics of a Parquet file's row groups tell of integer columns, dates and times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Bounds = Mapping[int, tuple[int, int]]
+"""The least and the greatest value in row groups, as integers in the column's unit."""
+
+_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_BITS = {"INT32": 32, "INT64": 64}
+
+
+def integer_bounds(metadata: pq.FileMetaData, column: str, kind: pa.DataType, groups: Sequence[int]) -> Bounds:
+    """The bounds of a column of this type in those row groups that have no nulls and tell them."""
+    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    if paths.count(column) != 1:
+        return {}
+    at = paths.index(column)
+    described = metadata.schema.column(at)
+    bits = _BITS.get(described.physical_type)
+    if bits is None or not _has_unit_of_file(kind, json.loads(described.logical_type.to_json())):
+        return {}
+    low = 0 if pa.types.is_unsigned_integer(kind) else -(1 << (bits - 1))  # raw values are signed
+    bounds = {}
+    for group in groups:
+        told = metadata.row_group(group).column(at).statistics
+        if told is not None and told.has_min_max and told.has_null_count and told.null_count == 0:
+            least, greatest = ((raw - low) % (1 << bits) + low for raw in (told.min_raw, told.max_raw))
+            bounds[group] = (least, greatest)
+    return bounds
+
+
+def _has_unit_of_file(kind: pa.DataType, logical: Mapping[str, Any]) -> bool:
+    """Whether the file's integers are those of this type."""
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        return bool(_UNITS.get(str(logical.get("timeUnit"))) == kind.unit)
+    return bool(pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_duration(kind))
+
+
+def integer_of(value: pa.Scalar) -> int | None:
+    """A value of such a column as an integer in its unit; ``None`` for null and for values of other types."""
+    kind = value.type
+    if not value.is_valid or not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)) or pa.types.is_date64(kind):
+        return None
+    return int(value.as_py() if pa.types.is_integer(kind) else value.value)
+
+
+def is_clustered(bounds: Bounds, groups: Sequence[int]) -> bool:
+    """Whether values that are close are in few of the row groups."""
+    if len(bounds) < len(groups) or len(groups) < 2:
+        return False
+    all_of_them = list(chain(*bounds.values()))
+    return sum(greatest - least for least, greatest in bounds.values()) <= 2 * (max(all_of_them) - min(all_of_them))
