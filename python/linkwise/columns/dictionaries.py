@@ -1,12 +1,14 @@
-"""Dictionary columns whose chunks have different dictionaries."""
+"""Dictionary columns: those whose chunks have different dictionaries, and those that may be damaged."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from linkwise._arrow import pa, pc
 from linkwise._core import UsageError
-from linkwise.columns.take import take
+from linkwise.columns.take import take, types_inside
 
 
 def in_one_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -139,3 +141,23 @@ class SharedDictionaries:
             kind = table.schema.field(number).type
             table = table.set_column(number, table.schema.field(number), pa.chunked_array(chunks, type=kind))
         return table
+
+
+def has_dictionary_inside(kind: pa.DataType) -> bool:
+    """Whether values of a type contain dictionary-encoded ones."""
+    return not pa.types.is_dictionary(kind) and _has_dictionary(kind)
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_dictionary(kind.storage_type)
+    is_nested = pa.types.is_nested(kind)
+    return pa.types.is_dictionary(kind) or (is_nested and any(map(_has_dictionary, types_inside(kind))))
+
+
+def with_sound_dictionaries(rows: Any) -> Any:
+    """The same table or batch, validated: PyArrow's Parquet reader does not check that indices are within range."""
+    for column in rows.columns:
+        if _has_dictionary(column.type):
+            column.validate(full=True)
+    return rows

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from linkwise._typing import Rows
+from linkwise.columns.dictionaries import has_dictionary_inside, with_sound_dictionaries
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
-from linkwise.columns.take import types_inside
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
 from linkwise.files.reading.filtered_part import FilteredPart, rows_that_pass
@@ -60,7 +60,7 @@ class ParquetReader(TableReader):
                 self._needed, self._all_columns = self.columns, len(self.columns)
                 self._groups = list(range(file.metadata.num_row_groups))
                 # PyArrow can read nested dictionaries only by whole row groups; otherwise, some crash the process.
-                self._is_read_by_groups = any(map(_has_dictionary_inside, self.schema.types))
+                self._is_read_by_groups = any(map(has_dictionary_inside, self.schema.types))
                 self._estimate(file)
                 if self._metadata.num_row_groups and self._metadata.num_columns:
                     # Only after the sampling above: asking for the codec of damaged metadata crashes the process.
@@ -184,14 +184,14 @@ class ParquetReader(TableReader):
         def decoded(group: int) -> pa.Table:
             with self._open() as file:
                 table = file.read_row_group(group, columns=columns, use_threads=False)
-            return kept(_with_sound_dictionaries(table))
+            return kept(with_sound_dictionaries(table))
 
         if self._groups and (self._is_read_by_groups or self._are_divided):
             return in_order(partial(decoded, group) for group in self._groups)
         with self._open() as file:
             if not self._groups:
                 return iter([kept(file.schema_arrow.empty_table())])
-            return iter([kept(_with_sound_dictionaries(file.read_row_groups(self._groups, columns=columns)))])
+            return iter([kept(with_sound_dictionaries(file.read_row_groups(self._groups, columns=columns)))])
 
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
         """See ``Reader``. Row groups, small ones combined; if one is too large, all are decoded in sequence."""
@@ -229,7 +229,7 @@ class ParquetReader(TableReader):
         with one_clear_line("read", self.path), self._open() as file:
             at_once = [[group] for group in groups] if self._is_read_by_groups else [groups]
             tables = [file.read_row_groups(some, columns=columns, use_threads=False) for some in at_once]
-            whole = self._as_plain(_with_sound_dictionaries(pa.concat_tables(tables)))
+            whole = self._as_plain(with_sound_dictionaries(pa.concat_tables(tables)))
             return whole if columns is None else whole.select(columns)
 
     @property
@@ -256,7 +256,7 @@ class ParquetReader(TableReader):
                 fitting = _ROWS_AT_ONCE if most_bytes is None else most_bytes // (_PARTS * self._row_bytes)
                 at_once = min(max(fitting, 1), _ROWS_AT_ONCE)
                 batches = file.iter_batches(at_once, row_groups=self._groups, columns=self._named)
-            yield from map(_with_sound_dictionaries, batches)
+            yield from map(with_sound_dictionaries, batches)
 
     @property
     def rows(self) -> int | None:
@@ -285,7 +285,7 @@ class ParquetReader(TableReader):
             return group in bounds and not wanted.may_lie_between(*bounds[group])
 
         def found(groups: list[int], decoded: pa.Table, begin: int = 0) -> Found:
-            table, passed = self._as_plain(_with_sound_dictionaries(decoded)), None
+            table, passed = self._as_plain(with_sound_dictionaries(decoded)), None
             if self._filter is not None:
                 passed = rows_that_pass(table, self._filter)
             table = table.select(list(columns))
@@ -384,7 +384,7 @@ class ParquetReader(TableReader):
                     of_batch = slice(*np.searchsorted(of_group, [begin, begin + batch.num_rows]))
                     some = of_group[of_batch] - begin
                     if len(some):
-                        whole = self._as_plain(_with_sound_dictionaries(pa.Table.from_batches([batch])))
+                        whole = self._as_plain(with_sound_dictionaries(pa.Table.from_batches([batch])))
                         parts.append(gather_rows(whole.select(self.columns), some))
                     begin += batch.num_rows
                     if begin > of_group[-1]:
@@ -408,22 +408,3 @@ def _fixed_bytes(kind: pa.DataType) -> int | None:
         return -(-int(kind.bit_width) // 8)
     except ValueError:
         return None
-
-
-def _has_dictionary_inside(kind: pa.DataType) -> bool:
-    return not pa.types.is_dictionary(kind) and _has_dictionary(kind)
-
-
-def _has_dictionary(kind: pa.DataType) -> bool:
-    if isinstance(kind, pa.BaseExtensionType):
-        return _has_dictionary(kind.storage_type)
-    is_nested = pa.types.is_nested(kind)
-    return pa.types.is_dictionary(kind) or (is_nested and any(map(_has_dictionary, types_inside(kind))))
-
-
-def _with_sound_dictionaries(rows: Any) -> Any:
-    """Validate dictionary columns: PyArrow's Parquet reader does not check that indices are within range."""
-    for column in rows.columns:
-        if _has_dictionary(column.type):
-            column.validate(full=True)
-    return rows
