@@ -9,14 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "linkwise/primitives/host/vectors.hpp"
+
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
 
 namespace linkwise {
-
-// Loops that the compiler vectorises; the widest version for the CPU's vectors is chosen at load time.
-#define LINKWISE_VECTORS [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
 
 /// A code's bucket is its leading digit within the sample's range, where about as many of the sample have each.
 /// Otherwise the range is cut into cells; cells with many codes are cut into buckets, and neighbouring cells with few

@@ -9,6 +9,7 @@
 #include "linkwise/primitives/encoding.hpp"
 #include "linkwise/primitives/host/cache_sort.hpp"
 #include "linkwise/primitives/host/huge_page_buffer.hpp"
+#include "linkwise/primitives/host/record_hashes.hpp"
 #include "linkwise/sort/bucket_digits.hpp"
 #include "linkwise/sort/bucket_lines.hpp"
 #include "linkwise/sort/verify.hpp"
@@ -61,18 +62,6 @@ struct Loops {
 };
 template struct Loops<std::uint32_t>;
 template struct Loops<std::uint64_t>;
-
-template <typename Code, typename Value>
-struct Hashes {
-  LINKWISE_VECTORS static std::uint64_t sum(HostRecords<const Code, const Value> records, std::uint64_t count) {
-    std::uint64_t all = 0;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if constexpr (has_value<Value>) all += record_hash(records.keys[i], records.values[i]);
-      else all += record_hash(records.keys[i], NoValue{});
-    }
-    return all;
-  }
-};
 
 // Records of the input, their keys as codes.
 template <typename Code, typename Value>
@@ -161,7 +150,7 @@ bool scatter_records(const Source<Code, Value>& source, HostRecords<Code, Value>
     std::vector<std::uint64_t> mine(digits.count());
     source.for_each_block(digits, begin, end, [&](auto records, const std::uint32_t* buckets, std::uint64_t length) {
       for (std::uint64_t i = 0; i < length; ++i) ++mine[buckets[i]];
-      if (checksum != nullptr) hashes += Hashes<Code, Value>::sum(records, length);
+      if (checksum != nullptr) hashes += RecordHashes<Code, Value>::sum(records, length);
     });
     of_thread[t] = std::move(mine);
 #pragma omp barrier
@@ -246,7 +235,7 @@ void RecordBuckets::finish_records(std::uint64_t bucket) {
   if (count == 0) return;
   const auto records = typed<Code, Value>(to_).at(begin);
   if (wanted_.verify) {
-    finished_[bucket] = {Hashes<Code, Value>::sum({records.keys, records.values}, count),
+    finished_[bucket] = {RecordHashes<Code, Value>::sum({records.keys, records.values}, count),
                          Loops<Code>::violations(records.keys, count), records.keys[0], records.keys[count - 1]};
   }
   if (wanted_.keys && !is_own_code(type_, wanted_.descending))

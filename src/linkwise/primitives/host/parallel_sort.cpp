@@ -10,12 +10,14 @@
 #include "linkwise/primitives/dispatch.hpp"
 #include "linkwise/primitives/host/cache_sort.hpp"
 #include "linkwise/primitives/host/partition.hpp"
+#include "linkwise/primitives/host/record_hashes.hpp"
 #include "linkwise/team.hpp"
 
 namespace linkwise {
 namespace {
 
 constexpr std::uint64_t worthwhile = 1 << 18;  // records from which several threads pay off
+constexpr std::uint64_t block = 1 << 14;       // records that a thread takes at a time
 
 // One pass, from → to; returns where the records of each digit begin. Each thread of the team has a consecutive part.
 template <typename Key, typename Value>
@@ -116,13 +118,12 @@ std::uint64_t checksum_on_host(RecordType type, RawRecords records, std::uint64_
   std::uint64_t sum = 0;
   with_record(type, [&](auto key, auto value) {
     using Value = typename decltype(value)::type;
-    const auto* keys = static_cast<const typename decltype(key)::type*>(records.keys);
-    [[maybe_unused]] const auto* values = static_cast<const Value*>(records.values);
+    using Key = typename decltype(key)::type;
+    const HostRecords<const Key, const Value> all{static_cast<const Key*>(records.keys),
+                                                  static_cast<const Value*>(records.values)};
 #pragma omp parallel for reduction(+ : sum) num_threads(team_if(count >= worthwhile))
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if constexpr (has_value<Value>) sum += record_hash(keys[i], values[i]);
-      else sum += record_hash(keys[i], NoValue{});
-    }
+    for (std::uint64_t begin = 0; begin < count; begin += block)
+      sum += RecordHashes<Key, Value>::sum(all.at(begin), std::min(block, count - begin));
   });
   return sum;
 }

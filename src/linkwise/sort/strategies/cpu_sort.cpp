@@ -11,6 +11,7 @@
 #include "linkwise/primitives/host/parallel_sort.hpp"
 #include "linkwise/sort/host_io.hpp"
 #include "linkwise/sort/record_buckets.hpp"
+#include "linkwise/sort/strategies/counting_sort.hpp"
 #include "linkwise/sort/verify.hpp"
 
 namespace linkwise {
@@ -97,7 +98,8 @@ void sort_on_cpu(const HostColumns& input, const HostOutputs& output, const Sort
     throw UsageError(
         "cpu_algorithm is paradis, which would not keep the order of equal keys: it sorts keys alone; "
         "take radix for rows");
-  if (input.count > 0) CpuSort(input, output, options, algorithm).run();
+  if (input.count == 0 || (algorithm == CpuAlgorithm::radix && counting_sort(input, output, options))) return;
+  CpuSort(input, output, options, algorithm).run();
 }
 
 void cpu_sort(Runtime& runtime, const SortPlan& plan, const HostColumns& input, const HostOutputs& output,
