@@ -51,6 +51,15 @@ std::vector<std::uint64_t> select(std::span<const HostRun> runs, std::uint64_t r
   return cuts;
 }
 
+// One of two, without a branch, which would often be mispredicted.
+template <typename Word>
+Word pick(bool second, Word first_word, Word second_word) {
+  return static_cast<Word>(first_word ^ ((first_word ^ second_word) & static_cast<Word>(-static_cast<Word>(second))));
+}
+Value16 pick(bool second, const Value16& first_value, const Value16& second_value) {
+  return {pick(second, first_value.low, second_value.low), pick(second, first_value.high, second_value.high)};
+}
+
 // A node of a binary tree of two-way merges: a leaf is a run, an inner node merges its children into a block that
 // stays in the first-level cache. While neither child can run out, a step has no branch that depends on the data.
 template <typename Key, typename Value>
@@ -99,26 +108,46 @@ class MergeNode {
     return count;
   }
 
-  // Of equal keys the left one comes first.
+  // From both ends, as two merges that do not wait for each other. Of equal keys the left one comes first.
   std::uint64_t merge_steps(Key* keys, Value* values, std::uint64_t steps) {
-    const Key *a = left_->keys_, *b = right_->keys_;
-    const Value *u = left_->values_, *v = right_->values_;
-    for (std::uint64_t i = 0; i < steps; ++i) {
-      const Key left_key = *a, right_key = *b;
-      const std::uint64_t right = right_key < left_key ? 1 : 0;
-      keys[i] = right != 0 ? right_key : left_key;
-      if constexpr (has_value) {
-        const Value* const taken[2] = {u, v};
-        values[i] = *taken[right];
-        v += right;
-        u += 1 - right;
-      }
-      b += right;
-      a += 1 - right;
+    const Key *const left = left_->keys_, *const right = right_->keys_;
+    const auto take = [&](bool is_right, std::uint64_t of_left, std::uint64_t of_right, std::uint64_t to) {
+      keys[to] = pick(is_right, left[of_left], right[of_right]);
+      if constexpr (has_value) values[to] = pick(is_right, left_->values_[of_left], right_->values_[of_right]);
+    };
+    const std::uint64_t all_of_left = left_of_first(steps);
+    std::uint64_t first = 0,
+                  last = all_of_left;  // records of the left child: those taken in front, those not at the end
+    const auto take_first = [&](std::uint64_t to) {
+      const bool is_right = right[to - first] < left[first];
+      take(is_right, first, to - first, to);
+      first += is_right ? 0 : 1;
+    };
+    const auto take_last = [&](std::uint64_t to) {
+      const bool is_right = !(right[to - last] < left[last - 1]);
+      take(is_right, last - 1, to - last, to);
+      last -= is_right ? 0 : 1;
+    };
+    const std::uint64_t from_end = std::min({steps / 2, all_of_left, steps - all_of_left});  // so that neither runs out
+    for (std::uint64_t i = 0; i < from_end; ++i) {
+      take_first(i);
+      take_last(steps - 1 - i);
     }
-    left_->advance(static_cast<std::uint64_t>(a - left_->keys_));
-    right_->advance(static_cast<std::uint64_t>(b - right_->keys_));
+    for (std::uint64_t i = from_end; i < steps - from_end; ++i) take_first(i);
+    left_->advance(all_of_left);
+    right_->advance(steps - all_of_left);
     return steps;
+  }
+
+  // How many of the first `count` records are the left child's; each child has as many.
+  [[nodiscard]] std::uint64_t left_of_first(std::uint64_t count) const {
+    std::uint64_t low = 0, high = count;
+    while (low < high) {
+      const std::uint64_t middle = low + (high - low) / 2;
+      if (right_->keys_[count - middle - 1] < left_->keys_[middle]) high = middle;
+      else low = middle + 1;
+    }
+    return low;
   }
 
   void advance(std::uint64_t count) {
