@@ -266,9 +266,10 @@ class ParquetReader(TableReader):
 
     def is_read_sooner_by_keys(self, wanted: int, first_key: str) -> bool:
         """See ``Reader``. Not if filtered rows may be in all row groups, which would then be decoded twice."""
-        is_apart = is_clustered(self._bounds_of(first_key), self._groups)
-        is_everywhere = self._filter is not None and wanted >= len(self._groups) and not is_apart
-        return super().is_read_sooner_by_keys(wanted, first_key) and not is_everywhere
+        if not super().is_read_sooner_by_keys(wanted, first_key):
+            return False
+        are_in_few = self._filter is None or wanted < len(self._groups)
+        return are_in_few or is_clustered(self._bounds_of(first_key), self._groups)
 
     def candidates(
         self, columns: Sequence[str], wanted: Candidates, most_bytes: int | None, first: int = 0
@@ -316,11 +317,11 @@ class ParquetReader(TableReader):
                     yield found(self._groups, file.read_row_groups(self._groups, columns=needed))
             else:
                 at_once = min(max(most_bytes // (_PARTS * self._row_bytes), 1), _ROWS_AT_ONCE)
-                for group in groups:
-                    if is_ruled_out(group):
-                        yield ruled_out(group)
-                        continue
-                    with self._open(in_pages=True) as file:
+                with self._open(in_pages=True) as file:
+                    for group in groups:
+                        if is_ruled_out(group):
+                            yield ruled_out(group)
+                            continue
                         begin = 0
                         for batch in file.iter_batches(at_once, row_groups=[group], columns=needed):
                             yield found([group], pa.Table.from_batches([batch]), begin)
