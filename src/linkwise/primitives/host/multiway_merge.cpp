@@ -61,7 +61,7 @@ Value16 pick(bool second, const Value16& first_value, const Value16& second_valu
 }
 
 // A node of a binary tree of two-way merges: a leaf is a run, an inner node merges its children into a block that
-// stays in the first-level cache. While neither child can run out, a step has no branch that depends on the data.
+// stays in a core's caches. While neither child can run out, a step has no branch that depends on the data.
 template <typename Key, typename Value>
 class MergeNode {
  public:
@@ -90,7 +90,7 @@ class MergeNode {
 
  private:
   static constexpr bool has_value = !std::is_same_v<Value, NoValue>;
-  static constexpr std::uint64_t block = 512;
+  static constexpr std::uint64_t block = 2048;
 
   // Refills an inner node's block if it is used up.
   void refill() {
@@ -116,8 +116,8 @@ class MergeNode {
       if constexpr (has_value) values[to] = pick(is_right, left_->values_[of_left], right_->values_[of_right]);
     };
     const std::uint64_t all_of_left = left_of_first(steps);
-    std::uint64_t first = 0,
-                  last = all_of_left;  // records of the left child: those taken in front, those not at the end
+    // How many of the left child's records are taken in front, and how many are left for there.
+    std::uint64_t first = 0, last = all_of_left;
     const auto take_first = [&](std::uint64_t to) {
       const bool is_right = right[to - first] < left[first];
       take(is_right, first, to - first, to);
