@@ -32,7 +32,8 @@ class FirstRows:
         self._columns = outer_columns([key.column for key in keys], reader.columns)
         self._number = unused_name("number", self._columns)
         self._reports: list[SortReport] = []
-        self._last: int | None = None  # of the best rows so far, if they are as many as are wanted: the first key
+        self._are_enough = False  # the best rows so far: as many as are wanted
+        self._last: int | None = None  # the first key of the last of these, if statistics can tell what is beyond it
 
     def fetch(self, most_bytes: int | None, steps: Steps) -> tuple[pa.Table, SortReport]:
         """The rows in order. With ``most_bytes``, about as much is in memory at once."""
@@ -55,7 +56,7 @@ class FirstRows:
         for part in parts:
             held.append(part.rows.append_column(self._number, arrow_of_numbers(part.numbers)))
             count, rows = count + part.of, rows + part.rows.num_rows
-            if self._last is None or rows > _HELD + 4 * self._limit:
+            if not self._are_enough or rows > _HELD + 4 * self._limit:
                 held = [self._best(held)]
                 rows = held[0].num_rows
         return count, self._best(held)[self._number].to_numpy()
@@ -66,7 +67,8 @@ class FirstRows:
         in_file = gather_rows(whole, np.argsort(whole[self._number].to_numpy()))
         best, report = sort_table(in_file, self._keys, self._execution, Selection(limit=self._limit))
         self._reports.append(report)
-        if 0 < self._limit == best.num_rows and self._keys[0].column in self._columns:
+        self._are_enough = best.num_rows == self._limit
+        if self._are_enough and self._limit > 0 and self._keys[0].column in self._columns:
             self._last = integer_of(best[self._keys[0].column][self._limit - 1])
         return best
 
