@@ -7,7 +7,6 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +29,6 @@ from linkwise.sorting.arrays import sort_array
 from linkwise.sorting.report import SortReport, Steps
 from linkwise.sorting.tables import is_in_order, sort_table, sorted_table, table_in_order
 
-Batch = TypeVar("Batch")
 WORTH_PACKING = 32 << 20
 """Bytes of a table from which its rows are packed; smaller ones mostly stay in the caches."""
 
@@ -131,7 +129,7 @@ class FileSort:
 
         def tables() -> Iterator[pa.Table]:
             nonlocal rows, size, kind
-            for batch in self._read(batches):
+            for batch in self._steps.timed("read", batches):
                 rows, size = rows + len(batch), size + bytes_of(batch)
                 if isinstance(batch, np.ndarray):
                     kind = batch.dtype
@@ -165,14 +163,6 @@ class FileSort:
         report = SortReport.together(self._reports)
         report = dataclasses.replace(report, steps=self._steps.seconds)
         return dataclasses.replace(report, rows=rows, bytes=size, spilled=how)
-
-    def _read(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        while True:
-            with self._steps.within("read"):
-                batch = next(batches, None)
-            if batch is None:
-                return
-            yield batch
 
     def _keeps_few(self, batch: pa.Table) -> bool:
         """Whether the selected rows fit into memory beside a batch."""

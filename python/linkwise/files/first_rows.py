@@ -40,7 +40,7 @@ class FirstRows:
         wanted = Candidates(self._keys[0].column, self._keys[0].descending, self._may_lie_between, self._positions_in)
         found = self._reader.candidates(self._columns, wanted, most_bytes)
         with steps.within("sort"):
-            count, rows = self._best_of(_timed(found, steps))
+            count, rows = self._best_of(steps.timed("read", found))
         with steps.within("read"):
             fetched = self._reader.fetch(np.sort(rows), most_bytes)
         steps.begin("rows")
@@ -82,13 +82,3 @@ class FirstRows:
             candidates_for(table.slice(first, _AT_ONCE), self._keys, self._limit).astype(np.int64) + first
             for first in slices
         ])  # fmt: skip
-
-
-def _timed(parts: Iterator[Found], steps: Steps) -> Iterator[Found]:
-    """The parts; waiting for them counts as reading."""
-    while True:
-        with steps.within("read"):
-            part = next(parts, None)
-        if part is None:
-            return
-        yield part

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from linkwise import _core
 from linkwise._log import is_heard, log
 from linkwise._shown import Shown, format_seconds, parts_in_seconds
 from linkwise.runtime.plan_fields import On
 from linkwise.runtime.sort_plan import SortPlan
+
+Item = TypeVar("Item")
 
 
 class Span(NamedTuple):
@@ -54,6 +56,15 @@ class Steps:
             self.seconds[self._current] = self.seconds.get(self._current, 0.0) + now - self._since
             log.debug("%s took %.6f s", self._current, now - self._since)
         self._current, self._since = step, now
+
+    def timed(self, step: str, items: Iterator[Item]) -> Iterator[Item]:
+        """The items; waiting for them is a step nested in the current one."""
+        while True:
+            with self.within(step):
+                item = next(items, None)
+            if item is None:
+                return
+            yield item
 
     def end(self, step: str) -> None:
         """Count the time since the last step for this step."""

@@ -68,8 +68,8 @@ Records sort(Runtime& runtime, Stream stream, const Records& primary, const Reco
 
 namespace {
 
-// Whether keys occur so often that the parts of two levels are uneven and their bins long. In a sample,
-// keys are repeated as chance has it; fewer than three tell nothing.
+// Whether keys occur so often that the parts of two levels are uneven and their bins long. In a sample, keys
+// are repeated as chance has it; fewer than three repetitions tell nothing.
 bool occur_often(std::uint64_t count, const KeySpread& spread) {
   constexpr std::uint32_t fewest_pairs = 3;
   constexpr double least_times = 50, most_times = 20'000;  // more often: a part has one key
@@ -83,6 +83,7 @@ bool occur_often(std::uint64_t count, const KeySpread& spread) {
 
 bool suits_msd_sort(RecordType type, std::uint64_t count, const KeySpread& spread) {
   constexpr std::uint64_t many_narrow = 16'000'000;  // as many are sorted sooner however they lie
+  constexpr std::uint64_t many_alone = 250'000'000;  // 32-bit keys without values: MSD radix sort is as fast from here
   if (spread.is_narrow != 0 && count >= many_narrow) return true;
   const auto share_of_compared = [&](std::uint32_t keys) {
     return static_cast<double>(keys) / std::max(spread.compared, 1u);
@@ -91,7 +92,6 @@ bool suits_msd_sort(RecordType type, std::uint64_t count, const KeySpread& sprea
   if (equal > 0.98) return true;  // a part with only equal keys needs no further level
   if (type.key == KeyWidth::k32 && 0.3 < equal && equal < 0.9) return false;
   // LSD radix sort takes fewer passes for the keys, or moves fewer bytes in each.
-  constexpr std::uint64_t many_alone = 250'000'000;  // 32-bit keys without values: then MSD radix sort is as fast
   const bool is_short = type.key == KeyWidth::k32 || type.value == ValueWidth::v4;
   const bool is_long_array = type.value == ValueWidth::none && count >= many_alone;
   if (is_short && !is_long_array && occur_often(count, spread)) return false;

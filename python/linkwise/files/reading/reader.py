@@ -50,7 +50,7 @@ class Candidates:
     """Which rows may be among the first of a sort. Its functions may be called on any thread."""
 
     column: str | None
-    """The first key, if statistics of a column of this name and of its values tell where rows may be."""
+    """The column of the first key; ``None`` if the file's statistics do not apply to it."""
     descending: bool
     """The order of the first key."""
     may_lie_between: Callable[[int, int], bool]
@@ -67,7 +67,7 @@ class Found(NamedTuple):
     numbers: Rows
     """Their row numbers in the whole, for ``Reader.fetch``."""
     of: int
-    """The number of rows in the part that passed the filter, and of those that statistics ruled out without one."""
+    """How many rows of the part passed the filter; of a part that statistics ruled out, 0 if there is a filter."""
 
 
 class Part(NamedTuple):

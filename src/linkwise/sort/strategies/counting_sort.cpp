@@ -16,9 +16,9 @@
 namespace linkwise {
 namespace {
 
-constexpr std::uint64_t fewest = 1 << 16;  // rows; fewer are sorted as fast in a core's caches
-constexpr std::uint64_t most_samples = 1 << 10;
-constexpr std::uint64_t block = 4096;  // keys that are encoded at once, in the L1 cache
+constexpr std::uint64_t fewest = 1 << 16;                        // rows; fewer are sorted as fast in a core's caches
+constexpr std::uint64_t sampled_places = 64, sampled_keys = 16;  // and as many consecutive keys at each
+constexpr std::uint64_t block = 4096;                            // keys that are encoded at once, in the L1 cache
 constexpr std::uint64_t digits = 256;
 constexpr std::size_t turns = 4;  // counters of a digit, so that equal neighbours need not wait for each other
 
@@ -49,25 +49,25 @@ class CountingSort {
     if (!guess_lowest()) return false;
     std::vector<Counts> of_thread(static_cast<std::size_t>(team()), Counts{});
     std::uint64_t came_in = 0, came_out = 0;
-    bool suits = true;
-#pragma omp parallel num_threads(team()) reduction(+ : came_in, came_out) reduction(&& : suits)
+    int unsuited = 0;  // threads that have met a code that is none of the digits'
+#pragma omp parallel num_threads(team()) reduction(+ : came_in, came_out)
     {
       const auto t = static_cast<std::uint64_t>(omp_get_thread_num()),
                  threads = static_cast<std::uint64_t>(omp_get_num_threads());
       const std::uint64_t begin = input_.count * t / threads, end = input_.count * (t + 1) / threads;
-      suits = count(begin, end, of_thread[t], came_in);
+      const int mine = count(begin, end, of_thread[t], came_in) ? 0 : 1;
 #pragma omp atomic
-      outside_ += suits ? 0 : 1;
+      unsuited += mine;
 #pragma omp barrier
 #pragma omp single
       find_begins(of_thread);
-      if (outside_ == 0) {
+      if (unsuited == 0) {
         write_rows(begin, end, of_thread[t]);
 #pragma omp barrier
         came_out = finish(begin, end);
       }
     }
-    if (!suits) return false;
+    if (unsuited > 0) return false;
     if (options_.verify) {
       ResultCheck check(sizeof(Code) == 4 ? KeyWidth::k32 : KeyWidth::k64);
       check.came_in(came_in);
@@ -81,13 +81,15 @@ class CountingSort {
   // Places the 256 codes that digits stand for around those of a sample. Returns whether these are close enough.
   bool guess_lowest() {
     Code least = static_cast<Code>(~Code{0}), greatest = 0;
-    for (std::uint64_t i = 0; i < most_samples; ++i) {
-      Code code = 0;
-      encode(i * (input_.count / most_samples), 1, &code);
-      least = std::min(least, code);
-      greatest = std::max(greatest, code);
+    std::array<Code, sampled_keys> codes;
+    for (std::uint64_t place = 0; place < sampled_places; ++place) {
+      encode(place * (input_.count / sampled_places), sampled_keys, codes.data());
+      for (const Code code : codes) {
+        least = std::min(least, code);
+        greatest = std::max(greatest, code);
+      }
+      if (greatest - least >= digits) return false;  // the first few keys tell of most that do not suit
     }
-    if (greatest - least >= digits) return false;
     const auto spare = static_cast<Code>((digits - 1 - (greatest - least)) / 2);
     lowest_ = std::min(static_cast<Code>(least - std::min(least, spare)), static_cast<Code>(~Code{0} - (digits - 1)));
     return true;
@@ -191,7 +193,6 @@ class CountingSort {
   const HostOutputs& output_;
   const SortOptions& options_;
   Code lowest_ = 0;  // the code of the first digit
-  int outside_ = 0;  // threads that have met another code
   std::array<std::uint64_t, digits + 1> begins_{};
 };
 

@@ -16,7 +16,7 @@ constexpr int samples_per_thread = 16;
 constexpr int samples = sample_threads * samples_per_thread;
 constexpr int compared_per_thread = 4;  // of the samples
 constexpr int compared = sample_threads * compared_per_thread;
-constexpr std::uint64_t many_records = 100'000'000;  // of which so few as are compared tell too little
+constexpr std::uint64_t many_records = 100'000'000;  // from here, the compared samples tell too little
 constexpr int slot_bits = 13, slot_round_bits = 2;   // half of the slots are taken in a round
 constexpr unsigned slots = 1 << slot_bits;
 using SampleSort = cub::BlockRadixSort<std::uint32_t, sample_threads, compared_per_thread>;
