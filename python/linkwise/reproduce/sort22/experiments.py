@@ -196,8 +196,8 @@ def _fig16(lab: Lab) -> list[Row]:
         data = _data_of(name, count)
         for strategy, called in _CALLED:
             by = strategy if len(here) > 1 else "p2p_merge"
-            took = lab.sort(machine, by, here, count, data=data)["total"]
-            rows.append(Row(f"{called} on {here}, {count / 1e9:g}·10⁹ keys, {name}", "s", took))
+            seconds = lab.sort(machine, by, here, count, data=data)["total"]
+            rows.append(Row(f"{called} on {here}, {count / 1e9:g}·10⁹ keys, {name}", "s", seconds))
     return rows
 
 
