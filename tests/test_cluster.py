@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from linkwise.cluster.sizing import batches_of, sizes_of
 from linkwise.cluster.targets import clean
 from linkwise.columns.sort_keys import Selection
 from linkwise.files.locations import RemoteFile
+from linkwise.runtime.atomic_directory import AtomicDirectory
 
 MEMORY = 1 << 18  # bytes of a worker: a table of 100,000 rows has some twenty partitions
 
@@ -361,6 +363,19 @@ class Stuck(AnyOrder):
         return super().finished(handles, 0)
 
 
+def test_a_try_that_still_writes_when_all_is_done_leaves_nothing(tmp_path, monkeypatch):
+    source = write_parts(tmp_path / "in", keyed(2_000, 1), 2)
+    commit = AtomicDirectory.commit
+
+    def while_one_writes(directory: AtomicDirectory) -> None:
+        (directory.path / "part-00000.parquet.0badcafe.linkwise-tmp").write_bytes(b"half")
+        commit(directory)
+
+    monkeypatch.setattr(AtomicDirectory, "commit", while_one_writes)
+    run(AnyOrder(1, MEMORY), [Side(str(source), PARQUET)], sorting("k"), tmp_path / "out")
+    assert all(re.fullmatch(r"part-\d+\.parquet|_manifest\.json", path.name) for path in (tmp_path / "out").iterdir())
+
+
 def test_a_slow_call_is_begun_once_more():
     engine = Stuck(1, 1, workers=2)
     done: list[int] = []
@@ -419,6 +434,45 @@ def test_what_is_lost_without_a_word_is_submitted_again(tries, monkeypatch):
     assert sorted(done) == list(range(6))
     assert engine.calls == 6 + tries - 1
     assert len(engine.cancelled) == tries - 1
+
+
+class LosesInputs(AnyOrder):
+    """Inputs are lost while calls fetch them, which hold all workers meanwhile: nothing else is made."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 1, workers=2)
+        self._values |= {"a": "A", "b": "B"}
+        self.lost = dict(self._values)
+        self.began: list[object] = []
+
+    def submit(self, call):
+        handles = super().submit(call)
+        self.began.append(call.arguments[0])
+        if self.lost and self.lost.keys() & set(call.inputs):
+            self._waiting.pop(self.calls)  # it waits for what is lost
+            self._values = {handle: value for handle, value in self._values.items() if handle not in self.lost}
+        return handles
+
+    def cancel(self, handles, *, wait=False):
+        super().cancel(handles, wait=wait)
+        self._values |= self.lost  # the workers are free again, and make it
+        self.lost = {}
+
+
+def test_calls_are_withdrawn_until_their_lost_inputs_are_there(monkeypatch):
+    monkeypatch.setattr(engine_module, "_RECOVERY", 1e-3)
+    monkeypatch.setattr(engine_module, "_LOOK_AGAIN", 1e-3)
+    engine = LosesInputs()
+    fetched: dict[int, object] = {}
+
+    def ended(number, handles):
+        fetched[number] = engine.value(handles[0])
+
+    calls = (Call(lambda fetch, handle: fetch([handle]), (handle,), inputs=[handle]) for handle in "ab")
+    run_all(engine, calls, 2, ended)
+    assert fetched == {0: ["A"], 1: ["B"]}
+    assert engine.cancelled == ["1.0", "2.0"]
+    assert engine.began == ["a", "b", "a", "b"]
 
 
 def test_what_is_lost_again_and_again_is_an_error(monkeypatch):

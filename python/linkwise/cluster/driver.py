@@ -130,7 +130,10 @@ class Driver:
         every = [(side, split) for side, splits in enumerate(sides) for split in splits]
         samples: list[Sample | None] = [None] * len(every)
         calls = (
-            Call(self.job.sample, (side, split, self.sizes.sampled_of(split.size, everything))) for side, split in every
+            Call(
+                self.job.sample, (side, split, self.sizes.sampled_of(split.size, everything)), inputs=split.inputs
+            )
+            for side, split in every
         )
         done = self.progress.stage("sample", [split.size for _, split in every])
 
@@ -160,7 +163,10 @@ class Driver:
             facts[number] = self.engine.value(made[-1])
             done(number)
 
-        calls = (Call(self.job.spread, (side, split, bounds, groups, wanted), len(groups) + 1) for split in splits)
+        calls = (
+            Call(self.job.spread, (side, split, bounds, groups, wanted), len(groups) + 1, split.inputs)
+            for split in splits
+        )
         run_all(self.engine, calls, _IN_FLIGHT * self.engine.workers, cut)
         if len(groups) == bounds.partitions:
             shards = [
@@ -188,7 +194,8 @@ class Driver:
         def calls() -> Iterator[Call]:
             for number, batch in work:
                 ends = [facts[at].ends[groups[number].start : groups[number].stop] for at in batch]
-                yield Call(regroup, ([handles[at][number] for at in batch], ends), len(groups[number]))
+                shards_of_group = [handles[at][number] for at in batch]
+                yield Call(regroup, (shards_of_group, ends), len(groups[number]), shards_of_group)
 
         def cut(at: int, values: list[Handle]) -> None:
             made[at] = values
@@ -217,7 +224,8 @@ class Driver:
             for number in missing:
                 to = output(number)
                 of = [side[number] for side in sides]
-                yield Call(self.job.make_partition, (to, of), 1 if to.path is not None else 2)
+                inputs = [shard.handle for shards in of for shard in shards if shard.rows]
+                yield Call(self.job.make_partition, (to, of), 1 if to.path is not None else 2, inputs)
 
         def made(at: int, values: list[Handle]) -> None:
             number = missing[at]

@@ -22,6 +22,7 @@ Done: TypeAlias = Callable[[int, list[Handle]], object]
 """Called with the number of a finished call, and the handles of its values."""
 
 _LOOK_AGAIN = 0.5  # seconds
+_RECOVERY = 30.0  # seconds without a call that ends, after which lost inputs are waited for before their calls
 _SLOW = 2.0  # times the median of all others
 _PATIENCE = 120.0  # seconds without a call that ends, …
 _FAR_SLOWER = 10.0  # … or so many times as long as the slowest call took: what runs may be lost
@@ -51,6 +52,8 @@ class Call:
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     values: int = 1
+    inputs: Sequence[Handle] = ()
+    """The handles in its arguments whose values it fetches."""
 
     def values_with(self, fetch: Fetch) -> Iterator[Any]:
         """Call the function, and yield its values."""
@@ -101,6 +104,13 @@ class _Running:
         self.tries.append(_Try(engine.submit(self.call)))
         self.submitted += 1
 
+    def forget_tries(self) -> None:
+        self.submitted -= len(self.tries)
+        self.tries = []
+
+    def has_inputs(self, engine: Engine) -> bool:
+        return not self.call.inputs or len(engine.finished(self.call.inputs, 0.0)) == len(self.call.inputs)
+
     @property
     def handles(self) -> list[Handle]:
         return [handle for tried in self.tries for handle in tried.handles]
@@ -110,8 +120,9 @@ def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, 
     """Run calls, ``at_once`` at a time. Raises what one of them raises, after cancelling the others.
 
     Calls must be safe to run twice. What a cluster loses may neither end nor fail: if none ends for long, all that run
-    are submitted again, and the first try to end counts; in the end, ``Error`` is raised. With ``second_tries``, a
-    call that takes much longer than most is submitted again as soon as a worker is idle.
+    are submitted again, and the first try to end counts; in the end, ``Error`` is raised. Calls whose inputs are lost
+    are withdrawn until these have been made again. With ``second_tries``, a call that takes much longer than most is
+    submitted again as soon as a worker is idle.
     """
     waiting = enumerate(calls)
     running: list[_Running] = []
@@ -124,7 +135,7 @@ def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, 
                 running[-1].submit(engine)
             if not running:
                 return
-            there = engine.finished([tried.handles[-1] for each in running for tried in each.tries], _LOOK_AGAIN)
+            there = _finished(engine, [tried.handles[-1] for each in running for tried in each.tries])
             for each in [each for each in running if any(_is_in(tried.handles[-1], there) for tried in each.tries)]:
                 first = next(tried for tried in each.tries if _is_in(tried.handles[-1], there))
                 others = [tried for tried in each.tries if tried is not first]
@@ -132,7 +143,8 @@ def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, 
                     each.tries = others
                     continue
                 running.remove(each)
-                engine.cancel([handle for tried in others for handle in tried.handles])
+                if others:
+                    engine.cancel([handle for tried in others for handle in tried.handles])
                 seconds.append(time.monotonic() - first.began)
                 done(each.number, first.handles)
             if there:
@@ -140,11 +152,20 @@ def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, 
             elif _may_be_lost(running, last_end, seconds):
                 _try_all_again(engine, running)
                 last_end = time.monotonic()
-            elif second_tries:
-                _try_slow_ones_again(engine, running, at_once, seconds)
+            else:
+                if second_tries:
+                    _try_slow_ones_again(engine, running, at_once, seconds)
+                _wait_for_lost_inputs(engine, running, last_end)
     except BaseException:
         engine.cancel([handle for each in running for handle in each.handles], wait=True)
         raise
+
+
+def _finished(engine: Engine, handles: Sequence[Handle]) -> list[Handle]:
+    if handles:
+        return engine.finished(handles, _LOOK_AGAIN)
+    time.sleep(_LOOK_AGAIN)  # everything waits for lost inputs
+    return []
 
 
 def _is_in(handle: Handle, there: Sequence[Handle]) -> bool:
@@ -162,7 +183,7 @@ def _has_failed(engine: Engine, handle: Handle) -> bool:
 def _may_be_lost(running: Sequence[_Running], last_end: float, seconds: Sequence[float]) -> bool:
     """Whether none has ended for very long; twice as long for each further try."""
     tries = max(each.submitted for each in running)
-    patience = max(_PATIENCE, _FAR_SLOWER * max(seconds, default=0.0)) * (1 << (tries - 1))
+    patience = max(_PATIENCE, _FAR_SLOWER * max(seconds, default=0.0)) * (1 << max(tries - 1, 0))
     if not seconds or tries >= _MOST_TRIES:
         patience = max(patience, _LONGEST_PATIENCE)
     return time.monotonic() - last_end > patience
@@ -185,3 +206,19 @@ def _try_slow_ones_again(engine: Engine, running: list[_Running], at_once: int, 
         if idle > 0 and len(each.tries) == 1 and each.submitted < _MOST_TRIES and each.tries[0].began < slow:
             each.submit(engine)
             idle -= 1
+
+
+def _wait_for_lost_inputs(engine: Engine, running: Sequence[_Running], last_end: float) -> None:
+    """Withdraw calls that have long been waiting for lost inputs, and submit them once these are there.
+
+    While they wait, they may hold the workers that would make these inputs again.
+    """
+    for each in running:
+        if not each.tries and each.has_inputs(engine):
+            each.submit(engine)
+    if time.monotonic() - last_end > _RECOVERY:
+        waiting = [each for each in running if each.tries and not each.has_inputs(engine)]
+        if waiting:
+            engine.cancel([handle for each in waiting for handle in each.handles])
+        for each in waiting:
+            each.forget_tries()

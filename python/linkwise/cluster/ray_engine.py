@@ -33,6 +33,7 @@ _LAST_STARTED = Path("/tmp/ray/ray_current_cluster")
 """Where Ray notes the address of the cluster that was started last on this machine."""
 _ANSWERS_WITHIN = 5.0  # seconds
 _ENDS_WITHIN = 10.0  # seconds
+_ABOUT_TO_END = 0.5  # seconds
 _LONGEST = 14  # bytes of the temporary directory's path: paths of sockets in it are limited to 107
 
 
@@ -112,7 +113,12 @@ class RayEngine:
     def cancel(self, handles: Sequence[Handle], *, wait: bool = False) -> None:
         """See ``Engine``."""
         with contextlib.suppress(Exception):  # they may have ended, or the cluster may be gone
-            for handle in handles:
+            # Ray aborts this process if it cancels a call at the moment at which that ends (ray#54527), and two tries
+            # of a call, or calls that fail for one reason, end together.
+            _, running = self._ray.wait(
+                list(handles), num_returns=len(handles), timeout=_ABOUT_TO_END, fetch_local=False
+            )
+            for handle in running:
                 self._ray.cancel(handle, force=True)
             if wait and handles:
                 self._ray.wait(list(handles), num_returns=len(handles), timeout=_ENDS_WITHIN, fetch_local=False)

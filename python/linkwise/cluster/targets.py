@@ -78,12 +78,17 @@ class _LocalDirectory:
     def commit(self, told: dict[str, Any]) -> None:
         with one_clear_line("write", self.named):
             RunState.remove(self.directory.path)
-            there = {file["name"] for file in told["files"]}
-            for entry in self.directory.path.iterdir():  # what dead workers have left
-                if entry.name not in there:
-                    entry.unlink(missing_ok=True)
             write_json(self.directory.path / manifest.NAME, told)
+            names = {manifest.NAME, *(file["name"] for file in told["files"])}
+            _remove_others(self.directory.path, names)  # which dead workers have left
             self.directory.commit()
+            _remove_others(self.named, names)  # of second tries that were still writing
+
+
+def _remove_others(directory: Path, names: set[str]) -> None:
+    for entry in directory.iterdir():
+        if entry.name not in names:
+            entry.unlink(missing_ok=True)
 
 
 class _RemoteDirectory:

@@ -41,6 +41,11 @@ class Split(ABC):
     size: int
     """Bytes in memory, about."""
 
+    @property
+    def inputs(self) -> list[Any]:
+        """The handles whose values it is read from."""
+        return []
+
     @abstractmethod
     def read(self, columns: Sequence[str] | None, fetch: Fetch) -> pa.Table:
         """Its rows, with some columns or all. Raises ``Error`` with one clear line."""
@@ -100,6 +105,11 @@ class ObjectSplit(Split):
     """A table, or its bytes as ``to_bytes`` makes them, in the object store."""
 
     handle: Any
+
+    @property
+    def inputs(self) -> list[Any]:
+        """See ``Split``."""
+        return [self.handle]
 
     def read(self, columns: Sequence[str] | None, fetch: Fetch) -> pa.Table:
         """See ``Split``."""
