@@ -130,9 +130,7 @@ class Driver:
         every = [(side, split) for side, splits in enumerate(sides) for split in splits]
         samples: list[Sample | None] = [None] * len(every)
         calls = (
-            Call(
-                self.job.sample, (side, split, self.sizes.sampled_of(split.size, everything)), inputs=split.inputs
-            )
+            Call(self.job.sample, (side, split, self.sizes.sampled_of(split.size, everything)), inputs=split.inputs)
             for side, split in every
         )
         done = self.progress.stage("sample", [split.size for _, split in every])

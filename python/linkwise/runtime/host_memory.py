@@ -86,6 +86,11 @@ def _number(path: Path) -> int:
     return int(text) if text.isdigit() else _NO_LIMIT
 
 
+def resident_memory() -> int:
+    """The bytes of this process that are in memory."""
+    return int(_text(Path("/proc/self/statm")).split()[1]) * resource.getpagesize()
+
+
 def uninitialised(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """As ``numpy.empty``, but with huge pages for large arrays, which take fewer page faults."""
     kind = np.dtype(dtype)

@@ -103,6 +103,10 @@ class RowKeys:
         """The number of rows."""
         return len(self._columns[0])
 
+    def is_above(self, bound: RowKeys, *, or_equal: bool) -> bool:
+        """Whether the first row's key is above that of the first row of ``bound``, or equal."""
+        return not self.core.rows_before(bound.core, 0, or_equal=not or_equal)
+
     def hashes(self) -> Array | None:
         """64-bit hashes of the keys, equal for equal keys; ``None`` for types that the core does not support."""
         hashes = np.zeros(self.rows, np.uint64)

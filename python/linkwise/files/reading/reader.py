@@ -223,9 +223,13 @@ def size_of_all(readers: Sequence[Reader]) -> int | None:
 
 def bytes_of_rows(data: pa.Table | pa.RecordBatch) -> int:
     """Bytes of the rows without their dictionaries, whose size does not depend on the number of rows."""
-    columns = pa.Table.from_batches([data]).columns if isinstance(data, pa.RecordBatch) else data.columns
-    chunks = (chunk for column in columns for chunk in column.chunks)
-    return sum(bytes_of(chunk.indices if pa.types.is_dictionary(chunk.type) else chunk) for chunk in chunks)
+    parts: list[Any] = []
+    for column in data.columns:
+        if not pa.types.is_dictionary(column.type):
+            parts.append(column)
+        else:
+            parts += [chunk.indices for chunk in getattr(column, "chunks", [column])]
+    return sum(map(bytes_of, parts))
 
 
 def slices_within(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:

@@ -1,15 +1,17 @@
 """Sorting tables that do not fit into host memory: sorted runs on disk, merged back as a stream.
 
-The input comes in batches; each is sorted as any table is and spilled as a run. Then the runs are read back a block
-at a time: no more rows can arrive below the smallest last key of the blocks read, so these rows are merged, by one
-more sort, and written. Rows with equal keys keep their order: batches are in input order, and so are runs in a merge.
+The input comes in batches; each is sorted as any table is and spilled as a run. Then the runs are read back some
+blocks at a time: no more rows can arrive below the smallest last key of those read, so these rows are merged, by one
+more sort, and written. All runs are read up to about the same key: so most rows that are in memory are merged at once.
+Rows with equal keys keep their order: batches are in input order, and so are runs in a merge.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -22,16 +24,19 @@ from linkwise.columns.dictionaries import SharedDictionaries
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.reading.reader import Reader, Seen, bytes_of_rows, not_looked_at, size_of_all, slices_within
+from linkwise.files.spilling.run_front import RunFront
 from linkwise.files.spilling.spill_file import Run, SpillFile
 from linkwise.interop.containers import Contents
 from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.execution import Progress
-from linkwise.runtime.host_memory import host_memory
+from linkwise.runtime.host_memory import host_memory, resident_memory
 from linkwise.sorting.row_keys import RowKeys
 
 SortBatch = Callable[[pa.Table], pa.Table]
 BATCHES_IN_MEMORY = 8  # those read ahead, the one being sorted, its sorted copy, and memory for sorting and writing
-_BLOCKS_IN_MEMORY = 6  # per run: the one that was read, and memory for merging and writing it
+_FRONTS_IN_MEMORY = 6  # per run: the one that was read, and memory for merging and writing it
+_RETAINED = 1 / 2  # of the memory may be retained by allocators
+_BLOCKS = 4  # of a front, so that most of what is read is merged each time
 _ROOM = 3  # times the size of the input: input, result and intermediate data
 _DICTIONARIES = 16  # all values of a shared dictionary may take memory / _DICTIONARIES
 _LEAST_BLOCK = 1 << 14  # bytes; with smaller blocks, the time goes into opening and closing them
@@ -98,18 +103,20 @@ class SpillSort:
         """
         before, after = RowChecksum(), RowChecksum()
         is_checked = self.verify and not self.unique
+        unused = _UnusedMemory(self.memory)
         with ExitStack() as files:
             file = files.enter_context(SpillFile(self.directory))
             dictionaries = SharedDictionaries(self.memory // _DICTIONARIES)
             checked = map(before.add, batches) if is_checked else batches
-            runs = self._spill(map(dictionaries.grown_by, checked), file)
+            runs = self._spill(map(dictionaries.grown_by, checked), file, unused)
             spilled = len(runs)
             while len(runs) > self._runs_at_once:
                 merged_file = files.enter_context(SpillFile(self.directory))
-                runs = self._merged_some(runs, file, merged_file, dictionaries)
+                runs = self._merged_some(runs, file, merged_file, dictionaries, unused)
                 file.close()
                 file = merged_file
-            merged = self._merged([_Head(file, run, self.keys, dictionaries) for run in runs])
+            fronts = [RunFront(file, run, self.keys, dictionaries) for run in runs]
+            merged = files.enter_context(closing(self._merged(fronts, unused)))
             tables = self._told(self._first_of_each(merged) if self.unique else merged, runs)
             yield spilled, (_checked(tables, before, after) if is_checked else tables)
 
@@ -128,40 +135,57 @@ class SpillSort:
         return max(1 + BATCHES_IN_MEMORY * self.size // self.memory, _LEAST_MERGED)
 
     @property
-    def _block_bytes(self) -> int:
-        # One block of every run is in memory, and merging takes several times as much.
-        return max(self.memory // (_BLOCKS_IN_MEMORY * self._runs_at_once), _LEAST_BLOCK)
+    def _front_bytes(self) -> int:
+        # One front of every run is in memory, and merging takes several times as much.
+        return self.memory // (_FRONTS_IN_MEMORY * self._runs_at_once)
 
-    def _spill(self, batches: Iterable[pa.Table], file: SpillFile) -> list[Run]:
+    @property
+    def _front_blocks(self) -> int:
+        return min(max(self._front_bytes // _LEAST_BLOCK, 1), _BLOCKS)
+
+    @property
+    def _block_bytes(self) -> int:
+        return max(self._front_bytes // self._front_blocks, _LEAST_BLOCK)
+
+    def _spill(self, batches: Iterable[pa.Table], file: SpillFile, unused: _UnusedMemory) -> list[Run]:
+        """Sort and spill each batch; it is written while the next one is sorted."""
         if self.size is not None and self._runs_at_once > _MOST_RUNS:
             raise self._too_little(self.size)
-        runs: list[Run] = []
+        runs: list[Future[Run]] = []
         done = 0
-        for batch in batches:
-            done += bytes_of_rows(batch)
-            table = self.sort_batch(batch)
-            del batch  # free its memory
-            runs.append(file.write(table.schema, slices_within(table, self._block_bytes)))
-            del table
-            _release_unused()
-            if len(runs) > _MOST_RUNS:
-                raise self._too_little(done)
-            self.on_progress(min(done / max(self.size or 2 * done, 1), 1.0) / 2)
-        return runs
+
+        def write(table: pa.Table) -> Run:
+            return file.write(table.schema, slices_within(table, self._block_bytes))
+
+        with ThreadPoolExecutor(1, "linkwise") as pool:
+            for batch in batches:
+                done += bytes_of_rows(batch)
+                table = self.sort_batch(batch)
+                del batch  # free its memory
+                if runs:
+                    runs[-1].result()
+                runs.append(pool.submit(write, table))
+                del table
+                unused.release()
+                if len(runs) > _MOST_RUNS:
+                    raise self._too_little(done)
+                self.on_progress(min(done / max(self.size or 2 * done, 1), 1.0) / 2)
+        return [run.result() for run in runs]
 
     def _merged_some(
-        self, runs: list[Run], file: SpillFile, to: SpillFile, dictionaries: SharedDictionaries
+        self, runs: list[Run], file: SpillFile, to: SpillFile, dictionaries: SharedDictionaries, unused: _UnusedMemory
     ) -> list[Run]:
         """Merge consecutive runs into fewer, larger ones."""
         fewer = []
         for first in range(0, len(runs), self._runs_at_once):
-            heads = [_Head(file, run, self.keys, dictionaries) for run in runs[first : first + self._runs_at_once]]
-            merged = self._merged(heads)
-            table = next(merged, None)
-            if table is not None:
-                tables = itertools.chain([table], merged)
-                blocks = (block for each in tables for block in slices_within(each, self._block_bytes))
-                fewer.append(to.write(table.schema, blocks))
+            some = runs[first : first + self._runs_at_once]
+            fronts = [RunFront(file, run, self.keys, dictionaries) for run in some]
+            with closing(self._merged(fronts, unused)) as merged:
+                table = next(merged, None)
+                if table is not None:
+                    tables = itertools.chain([table], merged)
+                    blocks = (block for each in tables for block in slices_within(each, self._block_bytes))
+                    fewer.append(to.write(table.schema, blocks))
         return fewer
 
     def _too_little(self, size: int) -> UsageError:
@@ -171,21 +195,24 @@ class SpillSort:
             f"give {max(least >> 20, 1)} MiB at least"
         )
 
-    def _merged(self, heads: list[_Head]) -> Iterator[pa.Table]:
-        """The rows of all runs in order; rows with equal keys in the order of the runs."""
-        while alive := [head for head in heads if head.fill()]:
-            unread = [head for head in alive if not head.is_last]
-            bound = _least([head.last_key for head in unread]) if unread else None
-            parts = []
-            inclusive = True
-            for head in alive:
-                part, ends_in_bound = head.take(bound, inclusive=inclusive)
-                parts.append(part)
-                # A run whose block ends with the bound's key may have more such rows, which precede later runs' rows.
-                inclusive = inclusive and not ends_in_bound
-            yield self.sort_batch(pa.concat_tables(part for part in parts if part.num_rows))
-            del parts, part
-            _release_unused()
+    def _merged(self, fronts: list[RunFront], unused: _UnusedMemory) -> Generator[pa.Table, None, None]:
+        """The rows of all runs in order; rows with equal keys in the order of the runs.
+
+        What is merged next is read meanwhile.
+        """
+
+        def filled() -> list[RunFront]:
+            return [front for front in fronts if front.fill(self._front_blocks)]
+
+        with ThreadPoolExecutor(1, "linkwise") as pool:
+            there = filled()
+            while there:
+                rows = _rows_that_come_next(there)
+                filling = pool.submit(filled)
+                yield self.sort_batch(rows)
+                del rows
+                unused.release()
+                there = filling.result()
 
     def _first_of_each(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Drop rows whose key ended the previous table; within a table, keys are unique already."""
@@ -198,17 +225,38 @@ class SpillSort:
                 yield table.slice(known)
 
 
-def _release_unused() -> None:
-    """Release memory that allocators would otherwise retain in addition to the next allocations."""
-    pa.default_memory_pool().release_unused()
-    _core.drop_spare_memory()
+class _UnusedMemory:
+    """Memory that allocators retain. It is used again, mostly; but with what is in use it must stay below a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._most = resident_memory() + int(_RETAINED * limit)
+
+    def release(self) -> None:
+        """Return it to the operating system if the process has become too large."""
+        if resident_memory() > self._most:
+            pa.default_memory_pool().release_unused()
+            _core.drop_spare_memory()
+
+
+def _rows_that_come_next(fronts: list[RunFront]) -> pa.Table:
+    """The rows in memory that no row can precede which is still to be read, run by run."""
+    unread = [front for front in fronts if not front.is_last]
+    bound = _least([front.last_key for front in unread]) if unread else None
+    parts: list[pa.Table] = []
+    inclusive = True
+    for front in fronts:
+        taken, may_equal = front.take(bound, inclusive=inclusive)
+        parts += taken
+        # A run may have more rows with the bound's key than were read, which precede later runs' rows.
+        inclusive = inclusive and not may_equal
+    return pa.concat_tables(part for part in parts if part.num_rows)
 
 
 def _least(keys: list[RowKeys]) -> RowKeys:
     """The smallest of several keys of one row each."""
     least = keys[0]
     for other in keys[1:]:
-        if other.core.rows_before(least.core, 0, or_equal=False):
+        if not other.is_above(least, or_equal=True):
             least = other
     return least
 
@@ -216,45 +264,3 @@ def _least(keys: list[RowKeys]) -> RowKeys:
 def _checked(tables: Iterable[pa.Table], before: RowChecksum, after: RowChecksum) -> Iterator[pa.Table]:
     yield from map(after.add, tables)
     check_same_rows(before, after)
-
-
-class _Head:
-    """A run's current block in memory, and how far it has been merged."""
-
-    def __init__(self, file: SpillFile, run: Run, keys: list[SortKey], dictionaries: SharedDictionaries) -> None:
-        self._blocks = map(dictionaries.given, file.read(run))
-        self._keys = keys
-        self._unread = run.blocks
-        self._block: pa.Table | None = None
-        self._first = 0  # first row of the block that has not been merged
-        self._row_keys: RowKeys
-        self.last_key: RowKeys
-        """The key of the last row of the block."""
-
-    @property
-    def is_last(self) -> bool:
-        """Whether nothing of the run is left to read."""
-        return not self._unread
-
-    def fill(self) -> bool:
-        """Make sure that unmerged rows are in memory; false if the run is at its end."""
-        if self._block is None or self._first == self._block.num_rows:
-            self._block = None  # free its memory
-            if not self._unread:
-                return False
-            self._block, self._first = next(self._blocks), 0
-            self._unread -= 1
-            self._row_keys = RowKeys(self._block, self._keys, comparable=True)
-            self.last_key = RowKeys(self._block.slice(self._block.num_rows - 1), self._keys, comparable=True)
-        return True
-
-    def take(self, bound: RowKeys | None, *, inclusive: bool) -> tuple[pa.Table, bool]:
-        """The block's rows below ``bound`` (``inclusive``: or equal), or all; and if unread ones may equal it."""
-        assert self._block is not None
-        begin, end = self._first, self._block.num_rows
-        if bound is None:
-            self._first = end
-            return self._block.slice(begin), False
-        up_to = self._row_keys.core.rows_before(bound.core, 0, or_equal=True)
-        self._first = up_to if inclusive else self._row_keys.core.rows_before(bound.core, 0, or_equal=False)
-        return self._block.slice(begin, self._first - begin), up_to == end and not self.is_last

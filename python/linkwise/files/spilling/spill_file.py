@@ -1,6 +1,6 @@
 """Spilled runs on disk, protected by checksums.
 
-All runs are in one unnamed file: nothing of it is left when the process ends, however it ends. Each chunk has a
+All runs are in one unnamed file: nothing of it is left when the process ends, however it ends. Each block has a
 checksum, which stays in memory.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 import xxhash
@@ -21,7 +21,14 @@ from linkwise._core import CorruptDataError, Error, UsageError
 from linkwise._log import log
 from linkwise._shown import format_bytes
 
-_CHUNK = 1 << 18  # bytes with one checksum
+_MOST_PIECES = 1024  # that are written at once (IOV_MAX of Linux)
+
+
+class Chunk(NamedTuple):
+    """Consecutive bytes of a run with one checksum: those of a block, or the end of the stream."""
+
+    size: int
+    checksum: int
 
 
 @dataclass(frozen=True)
@@ -29,10 +36,9 @@ class Run:
     """Rows that were spilled together, as a stream in Arrow's format."""
 
     begin: int  # in the file
-    size: int
     rows: int
     blocks: int
-    checksums: list[int]
+    chunks: list[Chunk]
 
 
 class SpillFile:
@@ -68,14 +74,15 @@ class SpillFile:
             with pa.PythonFile(sink, "w") as file, pa.ipc.new_stream(file, schema, options=options) as stream:
                 for block in blocks:
                     stream.write_table(block)
+                    sink.end_chunk()
                     rows += block.num_rows
-            sink.finish()
+            sink.end_chunk()
         except (OSError, pa.ArrowException) as error:
             told = f"cannot spill a run to {self._directory}: {error}; name another directory"
             raise Error(told) from None
-        run = Run(self._end, sink.size, rows, stream.stats.num_record_batches, sink.checksums)
-        self._end += run.size
-        log.info("spilled %d rows, %s, to %s", rows, format_bytes(run.size), self._directory)
+        run = Run(self._end, rows, stream.stats.num_record_batches, sink.chunks)
+        self._end += sink.size
+        log.info("spilled %d rows, %s, to %s", rows, format_bytes(sink.size), self._directory)
         return run
 
     def read(self, run: Run) -> Iterator[pa.Table]:
@@ -88,83 +95,85 @@ class SpillFile:
                 raise Error(f"cannot read a run back from {self._directory}: {error}") from None
 
 
-@dataclass
 class _Sink:
-    """Takes the bytes of a run, and writes them chunk by chunk."""
+    """Takes the bytes of a run, and writes them a chunk at a time without copying them."""
 
-    descriptor: int
-    begin: int
-    size: int = 0
-    checksums: list[int] = field(default_factory=list)
-    closed: bool = False
-    _chunk: bytearray = field(default_factory=bytearray)
+    def __init__(self, descriptor: int, begin: int) -> None:
+        self._descriptor, self._begin, self.size = descriptor, begin, 0
+        self._pieces: list[memoryview] = []  # of the current chunk
+        self.chunks: list[Chunk] = []
+        self.closed = False
 
-    def write(self, data: bytes) -> int:
-        view = memoryview(data).cast("B")
-        taken = 0
-        while taken < len(view):
-            part = view[taken : taken + _CHUNK - len(self._chunk)]
-            self._chunk += part
-            taken += len(part)
-            if len(self._chunk) == _CHUNK:
-                self.finish()
-        return taken
+    def write(self, data: bytes | pa.Buffer) -> int:
+        self._pieces.append(memoryview(data).cast("B"))
+        return len(self._pieces[-1])
 
-    def finish(self) -> None:
-        """Write the current chunk, full or not."""
-        left = memoryview(self._chunk)
-        if left:
-            self.checksums.append(xxhash.xxh3_64_intdigest(left))
+    def end_chunk(self) -> None:
+        """Write the current chunk."""
+        digest = xxhash.xxh3_64()
+        for piece in self._pieces:
+            digest.update(piece)
+        left, begin = [piece for piece in self._pieces if piece], self.size
         while left:
-            written = os.pwrite(self.descriptor, left, self.begin + self.size)
+            written = os.pwritev(self._descriptor, left[:_MOST_PIECES], self._begin + self.size)
             self.size += written
-            left = left[written:]
-        left.release()
-        self._chunk = bytearray()
+            left = _without_first(written, left)
+        self.chunks.append(Chunk(self.size - begin, digest.intdigest()))
+        self._pieces = []
 
     def flush(self) -> None:
         pass
 
     def tell(self) -> int:
-        return self.size + len(self._chunk)
+        return self.size + sum(map(len, self._pieces))
 
     def close(self) -> None:
         self.closed = True
+
+
+def _without_first(size: int, pieces: list[memoryview]) -> list[memoryview]:
+    """All bytes of the pieces but the first ``size``."""
+    for at, piece in enumerate(pieces):
+        if size < len(piece):
+            return [piece[size:], *pieces[at + 1 :]]
+        size -= len(piece)
+    return []
 
 
 class _Source:
     """Reads the bytes of a run, after verifying their checksums."""
 
     def __init__(self, descriptor: int, run: Run, directory: Path) -> None:
-        self._descriptor, self._run, self._directory = descriptor, run, directory
-        self._next = 0  # number of the next chunk
-        self._chunk = memoryview(b"")  # the unread rest of the last chunk
+        self._descriptor, self._directory = descriptor, directory
+        self._chunks = iter(run.chunks)
+        self._begin = run.begin  # of the next chunk, in the file
+        self._unread = pa.py_buffer(b"")  # of the last one
         self.closed = False
 
-    def read(self, size: int) -> bytes:
-        parts: list[memoryview] = []
-        while size > 0 and (self._chunk or self._next < len(self._run.checksums)):
-            if not self._chunk:
-                self._chunk = memoryview(self._checked())
-            parts.append(self._chunk[:size])
-            self._chunk = self._chunk[size:]
-            size -= len(parts[-1])
-        return b"".join(parts)
+    def read_buffer(self, size: int) -> pa.Buffer:
+        """The next bytes; those of one message, which lie in one chunk, are not copied."""
+        if not self._unread.size:
+            self._unread = self._next_chunk()
+        end = min(size, self._unread.size)
+        there, self._unread = self._unread.slice(0, end), self._unread.slice(end)
+        return there if end in (0, size) else pa.py_buffer(there.to_pybytes() + self.read(size - end))
 
-    def _checked(self) -> bytes:
-        at = self._next * _CHUNK
-        chunk = b""
-        while more := os.pread(
-            self._descriptor, min(_CHUNK, self._run.size - at) - len(chunk), self._run.begin + at + len(chunk)
-        ):
-            chunk += more
-        if xxhash.xxh3_64_intdigest(chunk) != self._run.checksums[self._next]:
+    def read(self, size: int) -> bytes:
+        return bytes(self.read_buffer(size))
+
+    def _next_chunk(self) -> pa.Buffer:
+        chunk = next(self._chunks, Chunk(0, 0))
+        data = pa.allocate_buffer(chunk.size)
+        left = memoryview(data).cast("B")
+        while left and (size := os.preadv(self._descriptor, [left], self._begin)):
+            self._begin += size
+            left = left[size:]
+        if chunk.size and xxhash.xxh3_64_intdigest(data) != chunk.checksum:
             raise CorruptDataError(
                 f"a run that was spilled to {self._directory} is not what was written: the disk or the memory is at "
                 "fault; nothing was written"
             )
-        self._next += 1
-        return chunk
+        return data
 
     def close(self) -> None:
         self.closed = True
