@@ -475,6 +475,15 @@ def test_calls_are_withdrawn_until_their_lost_inputs_are_there(monkeypatch):
     assert engine.began == ["a", "b", "a", "b"]
 
 
+def test_inputs_that_never_come_back_are_an_error(monkeypatch):
+    for name in ("_RECOVERY", "_LOOK_AGAIN", "_PATIENCE", "_LONGEST_PATIENCE"):
+        monkeypatch.setattr(engine_module, name, 1e-3)
+    engine = AnyOrder(1, 1)
+    monkeypatch.setattr(engine, "submit", lambda call: [f"a call with {call.inputs}"])
+    with pytest.raises(linkwise.Error, match="look at 'ray status' for nodes that are gone"):
+        run_all(engine, [Call(lambda fetch: fetch(["a"]), (), inputs=["a"])], 1, lambda number, _: None)
+
+
 def test_what_is_lost_again_and_again_is_an_error(monkeypatch):
     monkeypatch.setattr(engine_module, "_PATIENCE", 1e-3)
     monkeypatch.setattr(engine_module, "_LONGEST_PATIENCE", 1e-3)

@@ -97,16 +97,12 @@ class _Running:
     number: int
     call: Call
     tries: list[_Try] = field(default_factory=list)
-    """Those that have not failed."""
+    """Those that have not failed; none while it waits for lost inputs."""
     submitted: int = 0
 
     def submit(self, engine: Engine) -> None:
         self.tries.append(_Try(engine.submit(self.call)))
         self.submitted += 1
-
-    def forget_tries(self) -> None:
-        self.submitted -= len(self.tries)
-        self.tries = []
 
     def has_inputs(self, engine: Engine) -> bool:
         return not self.call.inputs or len(engine.finished(self.call.inputs, 0.0)) == len(self.call.inputs)
@@ -143,8 +139,7 @@ def run_all(engine: Engine, calls: Iterable[Call], at_once: int, done: Done, *, 
                     each.tries = others
                     continue
                 running.remove(each)
-                if others:
-                    engine.cancel([handle for tried in others for handle in tried.handles])
+                engine.cancel([handle for tried in others for handle in tried.handles])
                 seconds.append(time.monotonic() - first.began)
                 done(each.number, first.handles)
             if there:
@@ -183,7 +178,7 @@ def _has_failed(engine: Engine, handle: Handle) -> bool:
 def _may_be_lost(running: Sequence[_Running], last_end: float, seconds: Sequence[float]) -> bool:
     """Whether none has ended for very long; twice as long for each further try."""
     tries = max(each.submitted for each in running)
-    patience = max(_PATIENCE, _FAR_SLOWER * max(seconds, default=0.0)) * (1 << max(tries - 1, 0))
+    patience = max(_PATIENCE, _FAR_SLOWER * max(seconds, default=0.0)) * (1 << (tries - 1))
     if not seconds or tries >= _MOST_TRIES:
         patience = max(patience, _LONGEST_PATIENCE)
     return time.monotonic() - last_end > patience
@@ -218,7 +213,6 @@ def _wait_for_lost_inputs(engine: Engine, running: Sequence[_Running], last_end:
             each.submit(engine)
     if time.monotonic() - last_end > _RECOVERY:
         waiting = [each for each in running if each.tries and not each.has_inputs(engine)]
-        if waiting:
-            engine.cancel([handle for each in waiting for handle in each.handles])
+        engine.cancel([handle for each in waiting for handle in each.handles])
         for each in waiting:
-            each.forget_tries()
+            each.tries = []

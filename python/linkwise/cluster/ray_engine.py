@@ -112,6 +112,8 @@ class RayEngine:
 
     def cancel(self, handles: Sequence[Handle], *, wait: bool = False) -> None:
         """See ``Engine``."""
+        if not handles:
+            return
         with contextlib.suppress(Exception):  # they may have ended, or the cluster may be gone
             # Ray aborts this process if it cancels a call at the moment at which that ends (ray#54527), and two tries
             # of a call, or calls that fail for one reason, end together.
@@ -120,7 +122,7 @@ class RayEngine:
             )
             for handle in running:
                 self._ray.cancel(handle, force=True)
-            if wait and handles:
+            if wait:
                 self._ray.wait(list(handles), num_returns=len(handles), timeout=_ENDS_WITHIN, fetch_local=False)
 
 
