@@ -35,7 +35,7 @@ from linkwise.sorting.row_keys import RowKeys
 SortBatch = Callable[[pa.Table], pa.Table]
 BATCHES_IN_MEMORY = 8  # those read ahead, the one being sorted, its sorted copy, and memory for sorting and writing
 _FRONTS_IN_MEMORY = 6  # per run: the one that is merged, the next one, and memory for sorting and writing
-_MUCH = 1 / 2  # of the memory; a process that has grown by more gives back what its allocators retain
+_SMALL = 256 << 20  # bytes; within less memory, allocators retain nothing
 _BLOCKS = 4  # of a front, so that most of what is read is merged each time
 _ROOM = 3  # times the size of the input: input, result and intermediate data
 _DICTIONARIES = 16  # all values of a shared dictionary may take memory / _DICTIONARIES
@@ -229,7 +229,7 @@ class _UnusedMemory:
     """Memory that allocators retain. Most of it is used again, which saves page faults, but it adds to the limit."""
 
     def __init__(self, limit: int) -> None:
-        self._most = resident_memory() + int(_MUCH * limit)
+        self._most = resident_memory() + (limit // 2 if limit >= _SMALL else 0)
 
     def release(self) -> None:
         """Return it to the operating system if the process has grown much."""
