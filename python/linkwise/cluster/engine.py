@@ -22,7 +22,7 @@ Done: TypeAlias = Callable[[int, list[Handle]], object]
 """Called with the number of a finished call, and the handles of its values."""
 
 _LOOK_AGAIN = 0.5  # seconds
-_RECOVERY = 30.0  # seconds without a call that ends, after which lost inputs are waited for before their calls
+_RECOVERY = 30.0  # seconds without a call that ends, after which calls whose inputs are lost are withdrawn
 _SLOW = 2.0  # times the median of all others
 _PATIENCE = 120.0  # seconds without a call that ends, …
 _FAR_SLOWER = 10.0  # … or so many times as long as the slowest call took: what runs may be lost

@@ -87,8 +87,9 @@ def _number(path: Path) -> int:
 
 
 def resident_memory() -> int:
-    """The bytes of this process that are in memory."""
-    return int(_text(Path("/proc/self/statm")).split()[1]) * resource.getpagesize()
+    """The bytes of this process that are in memory; 0 if the system does not say."""
+    pages = _text(Path("/proc/self/statm")).split()
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
 
 
 def uninitialised(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

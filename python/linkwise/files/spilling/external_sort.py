@@ -239,7 +239,7 @@ class _UnusedMemory:
 
 
 def _rows_that_come_next(fronts: list[RunFront]) -> pa.Table:
-    """The rows in memory that no row can precede which is still to be read, run by run."""
+    """The rows in memory that come before all rows that are still to be read, run by run."""
     unread = [front for front in fronts if not front.is_last]
     bound = _least([front.last_key for front in unread]) if unread else None
     parts: list[pa.Table] = []
