@@ -287,11 +287,39 @@ def test_the_exchange_is_the_first_level(dtype: Any, carrier: str | None) -> Non
         assert shares_first_level(runtime)
 
 
+def sends_while_sorting(runtime: _core.Runtime) -> bool:
+    """Whether GPUs sent some of their digits while they sorted others."""
+    return any(entry.stream == "outgoing" for entry in runtime.timeline())
+
+
+@pytest.mark.parametrize("carrier", [None, "u4", "u8", "c16"])
+@pytest.mark.parametrize("dtype", [np.uint32, np.int64], ids=lambda dtype: np.dtype(dtype).name)
+def test_parts_are_sent_while_others_are_sorted(dtype: Any, carrier: str | None) -> None:
+    random = np.random.default_rng(6)
+    for num_gpus, donated, descending in itertools.product((2, 3, 8), (False, True), (False, True)):
+        made = keys("uniform", 8500 * num_gpus, dtype)
+        data = np.array_split(made, num_gpus) if donated else spread(made, num_gpus, random)
+        values = carrier and [random.integers(99, size=len(part)).astype(carrier) for part in data]
+        runtime = virtual(num_gpus)
+        check(runtime, small("radix", num_gpus, 0), data, values or None, donated=donated, descending=descending)
+        assert sends_while_sorting(runtime)
+
+
+def test_nothing_is_staged_where_memory_is_short() -> None:
+    data = np.array_split(keys("uniform", 200_000, np.uint64), 2)
+    runtime = virtual()
+    runtime.set_memory_limit(3 << 19)  # enough for a result, 0.8 MB, and what sorting takes beside it
+    check(runtime, small("radix", 2, 0), data, donated=True)
+    assert shares_first_level(runtime)
+    assert not sends_while_sorting(runtime)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_legal_order_of_a_shared_first_level(seed: int) -> None:
     random = np.random.default_rng(seed)
     num_gpus = int(random.integers(2, 9))
-    data = keys(str(random.choice(DISTRIBUTIONS)), int(random.integers(2000, 3000)) * num_gpus, np.uint64, seed)
+    each = int(random.choice([random.integers(2000, 3000), random.integers(8000, 9000)]))
+    data = keys(str(random.choice(DISTRIBUTIONS)), each * num_gpus, np.uint64, seed)
     plan = small("radix", num_gpus, 0, samples=2048)
     plan.gpus = random.permutation(8)[:num_gpus].tolist()
     rows = [np.arange(len(part), dtype=np.uint32) for part in np.array_split(data, num_gpus)] if seed % 3 else None

@@ -64,6 +64,7 @@ class AuditedRuntime final : public Runtime {
   void fetch(void* to, const MemoryView& from, SharedEvent& ready) override { inner_.fetch(to, from, ready); }
   void enqueue(Stream stream, Operation operation) override;
   void copy(Stream stream, const MemoryView& to, const MemoryView& from) override { inner_.copy(stream, to, from); }
+  void copy_pieces(Stream stream, std::span<const CopyPiece> pieces) override { inner_.copy_pieces(stream, pieces); }
   void read_back(std::span<const ReadBack> reads, Site site) override { inner_.read_back(reads, site); }
   void host_reads(const MemoryView& view, std::string_view purpose) override { inner_.host_reads(view, purpose); }
   void host_writes(const MemoryView& view, std::string_view purpose) override { inner_.host_writes(view, purpose); }

@@ -114,6 +114,10 @@ struct Operation {
   bool is_timed = true;  ///< if not, the CUDA backend leaves it out of the timeline and records no events around it
 };
 
+struct CopyPiece {
+  MemoryView to, from;
+};
+
 struct ReadBack {
   Stream stream;
   MemoryView from;
@@ -230,6 +234,10 @@ class Runtime {
   virtual void enqueue(Stream stream, Operation operation) = 0;
   /// Copies `from.bytes` bytes between any two places. @throws ProgramError if the sizes differ.
   virtual void copy(Stream stream, const MemoryView& to, const MemoryView& from) = 0;
+  /// The same for many pieces, all from one GPU to another one, in any order. Hardly takes longer than one long copy.
+  virtual void copy_pieces(Stream stream, std::span<const CopyPiece> pieces) {
+    for (const CopyPiece& piece : pieces) copy(stream, piece.to, piece.from);
+  }
   /// Copies device data to the host and blocks until all of it is there. This is the only way in which device data
   /// may affect control flow: an estimate, which has no data, uses the expectation instead.
   virtual void read_back(std::span<const ReadBack> reads, Site site = Site::current()) = 0;

@@ -296,10 +296,7 @@ void CudaRuntime::enqueue(Stream stream, Operation operation) {
       operation.is_timed);
 }
 
-void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& from) {
-  if (to.bytes != from.bytes)
-    throw ProgramError("copy of " + std::to_string(from.bytes) + " bytes into " + std::to_string(to.bytes));
-  if (to.bytes == 0) return;
+TimelineEntry CudaRuntime::copy_entry(const MemoryView& to, const MemoryView& from) {
   TimelineEntry entry;
   entry.name = "copy " + from.place.name() + "→" + to.place.name();
   entry.from = from.place;
@@ -307,6 +304,14 @@ void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& fr
   entry.bytes = to.bytes;
   entry.is_copy = true;
   entry.passages = {passage_of(topology_, from, to)};
+  return entry;
+}
+
+void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& from) {
+  if (to.bytes != from.bytes)
+    throw ProgramError("copy of " + std::to_string(from.bytes) + " bytes into " + std::to_string(to.bytes));
+  if (to.bytes == 0) return;
+  TimelineEntry entry = copy_entry(to, from);
   const bool staged =
       stream.place.is_gpu() && from.place.is_gpu() != to.place.is_gpu() && (from.pageable || to.pageable);
   if (!stream.place.is_gpu())
@@ -322,6 +327,32 @@ void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& fr
             "copy to a peer");
     else check(cudaMemcpyAsync(to.data, from.data, to.bytes, cudaMemcpyDefault, native), "copy");
   });
+}
+
+void CudaRuntime::copy_pieces(Stream stream, std::span<const CopyPiece> pieces) {
+  if (pieces.empty()) return;
+  MemoryView to = pieces.front().to, from = pieces.front().from;  // places, with the bytes of all
+  to.bytes = from.bytes = 0;
+  std::vector<void*> targets;
+  std::vector<const void*> sources;
+  std::vector<std::size_t> sizes;
+  for (const CopyPiece& piece : pieces) {
+    if (piece.to.bytes != piece.from.bytes || piece.to.place != to.place || piece.from.place != from.place)
+      throw ProgramError("pieces that differ in size or place");
+    targets.push_back(piece.to.data);
+    sources.push_back(piece.from.data);
+    sizes.push_back(piece.to.bytes);
+    to.bytes = from.bytes += piece.from.bytes;
+  }
+  submit(stream, copy_entry(to, from),
+         [targets = std::move(targets), sources = std::move(sources), sizes = std::move(sizes)](cudaStream_t native) {
+           cudaMemcpyAttributes in_order{};
+           in_order.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+           std::size_t first = 0;
+           check(cudaMemcpyBatchAsync(targets.data(), sources.data(), sizes.data(), sizes.size(), &in_order, &first, 1,
+                                      native),
+                 "copy pieces to a peer");
+         });
 }
 
 void CudaRuntime::read_back(std::span<const ReadBack> reads, Site) {

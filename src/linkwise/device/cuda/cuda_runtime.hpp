@@ -56,6 +56,7 @@ class CudaRuntime final : public Runtime {
   void fetch(void* to, const MemoryView& from, SharedEvent& ready) override;
   void enqueue(Stream stream, Operation operation) override;
   void copy(Stream stream, const MemoryView& to, const MemoryView& from) override;
+  void copy_pieces(Stream stream, std::span<const CopyPiece> pieces) override;
   void read_back(std::span<const ReadBack> reads, Site = Site::current()) override;
 
   void set_phase(std::string_view phase) override { phase_ = phase; }
@@ -80,6 +81,7 @@ class CudaRuntime final : public Runtime {
   Arena& arena(Place place);
   [[nodiscard]] int staging_threads() const;
   void post(Place place, std::function<void()> work, std::function<void()> always = {});
+  TimelineEntry copy_entry(const MemoryView& to, const MemoryView& from);
   void submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work, bool is_timed = true);
   void check_submitters();
   void wait_until_recorded(const EventState& event);

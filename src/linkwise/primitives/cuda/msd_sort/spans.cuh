@@ -17,32 +17,6 @@ struct SpanMemory {
   typename LevelScan::TempStorage scan;
 };
 
-/// Calls store(at, element) for each place of an ordered tile: `element` is where it goes in `arrays`, one for each
-/// digit. A digit's run begins at start_of(digit) and ends where the next begins. A warp stores whole lines of 128
-/// bytes, and a block does where a run is long: the short runs of columns of 4 bytes, keys and values each, cross
-/// NVLink sooner so. Keys alone do not, whose runs are longer.
-template <typename Element, typename StartOf, typename Store>
-__device__ __forceinline__ void for_each_run(const SpanMemory& memory, void* const* arrays, unsigned digits,
-                                             const StartOf& start_of, const Store& store) {
-  constexpr std::uint32_t long_run = 1024;
-  constexpr int line = 128 / sizeof(Element);
-  const auto store_run = [&](unsigned digit, int thread, int stride) {
-    const std::uint32_t first = start_of(digit);
-    const int count = static_cast<int>(start_of(digit + 1) - first);
-    const std::uint32_t place = memory.offset[digit] + first;
-    Element* const to = static_cast<Element*>(arrays[digit]) + place;
-    const auto into_line = static_cast<int>(reinterpret_cast<std::uintptr_t>(to) / sizeof(Element) % line);
-    for (int i = thread - into_line; i < count; i += stride)
-      if (i >= 0) store(first + i, to[i]);
-  };
-  const auto is_long = [&](unsigned digit) { return start_of(digit + 1) - start_of(digit) > long_run; };
-  for (unsigned digit = threadIdx.x / 32; digit < digits; digit += level_threads / 32)
-    if (!is_long(digit)) store_run(digit, static_cast<int>(threadIdx.x % 32), 32);
-  if (__syncthreads_or(threadIdx.x < digits && is_long(threadIdx.x)) == 0) return;
-  for (unsigned digit = 0; digit < digits; ++digit)
-    if (is_long(digit)) store_run(digit, static_cast<int>(threadIdx.x), level_threads);
-}
-
 template <bool is_shared>
 class SpanSource {
  public:

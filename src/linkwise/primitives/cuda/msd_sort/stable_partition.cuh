@@ -47,15 +47,15 @@ class StablePartition {
       // The checksum is of the first bucket, which has all records.
       const bool moves = is_shared || is_divided(bucket, digit),
                  is_summed = columns_.checksum != nullptr && bucket.is_root;
-      if (is_summed) {
-        values_.wait();
-        source_.add_to_checksum(tile.sum_of_hashes());
-      }
       if (moves) {
         if (bucket.place == in_input) tile.encode();
         source_.find_starts(span, bucket);
         if (digit.is_plain()) tile.order(digit.plain());
         else tile.order(digit);
+      }
+      if (is_summed) {
+        values_.wait();
+        source_.add_to_checksum(tile.sum_of_hashes(moves));
       }
       source_.wait_for_words();
       if (!moves) __syncthreads();

@@ -116,48 +116,36 @@ class StableTile {
   /// Returns whether the records are in order.
   __device__ __forceinline__ bool store_keys() const {
     bool is_in_order = true;
-    const auto key_at = [&](unsigned at) {
-      const std::uint32_t origin = memory_.origins[at], before = memory_.origins[max(at, 1u) - 1];
-      is_in_order &= at == 0 || before < origin;
-      return keys_[origin & 0xffff];
-    };
-    if constexpr (is_shared) {
-      for_each_run<Key>(memory_.span, destinations_->keys, digits_, start_of(),
-                        [&](std::uint32_t at, Key& to) { to = key_at(at); });
-    } else {
-      Key* const to_keys = columns_.keys_at(next_place_);
+    Key* const next = columns_.keys_at(next_place_);
 #pragma unroll 4
-      for (int i = 0; i < items; ++i) {
-        const unsigned at = place_of(i), at_or_last = min(at, count_ - 1);
-        const std::uint32_t to = memory_.span.offset[memory_.origins[at_or_last] >> 16] + at;
-        const Key key = key_at(at_or_last);
-        if (at < count_) to_keys[to] = key;
-      }
+    for (int i = 0; i < items; ++i) {
+      const unsigned at = place_of(i), at_or_last = min(at, count_ - 1);
+      const std::uint32_t origin = memory_.origins[at_or_last], before = memory_.origins[max(at_or_last, 1u) - 1];
+      is_in_order &= at_or_last == 0 || before < origin;
+      const Key key = keys_[origin & 0xffff];
+      if (at < count_) array_of(origin, next, destinations_->keys)[memory_.span.offset[origin >> 16] + at] = key;
     }
     return __syncthreads_and(is_in_order) != 0;
   }
   __device__ __forceinline__ void store_values() const {
-    if constexpr (is_shared) {
-      for_each_run<Value>(memory_.span, destinations_->values, digits_, start_of(),
-                          [&](std::uint32_t at, Value& to) { to = values_[memory_.origins[at] & 0xffff]; });
-    } else {
-      Value* const to_values = columns_.values_at(next_place_);
+    Value* const next = columns_.values_at(next_place_);
 #pragma unroll 4
-      for (int i = 0; i < items; ++i) {
-        const unsigned at = place_of(i);
-        const std::uint32_t origin = memory_.origins[min(at, count_ - 1)];
-        const std::uint32_t to = memory_.span.offset[origin >> 16] + at;
-        const Value value = values_[origin & 0xffff];
-        if (at < count_) to_values[to] = value;
-      }
+    for (int i = 0; i < items; ++i) {
+      const unsigned at = place_of(i);
+      const std::uint32_t origin = memory_.origins[min(at, count_ - 1)];
+      const Value value = values_[origin & 0xffff];
+      if (at < count_) array_of(origin, next, destinations_->values)[memory_.span.offset[origin >> 16] + at] = value;
     }
   }
 
-  /// Of the thread's share of the records.
-  [[nodiscard]] __device__ __forceinline__ std::uint64_t sum_of_hashes() const {
+  /// Of the thread's share of the records. `are_encoded`: whether the keys have been replaced by their codes.
+  [[nodiscard]] __device__ __forceinline__ std::uint64_t sum_of_hashes(bool are_encoded) const {
     std::uint64_t sum = 0;
-    for (int i = 0; i < items; ++i)
-      if (has(i)) sum += record_hash(keys_[position_of(i)], values_[position_of(i)]);
+    for (int i = 0; i < items; ++i) {
+      if (!has(i)) break;
+      const Key key = keys_[position_of(i)];
+      sum += record_hash(are_encoded ? columns_.native(key) : key, values_[position_of(i)]);
+    }
     return sum;
   }
 
@@ -175,9 +163,11 @@ class StableTile {
   // While they are stored, a warp's are neighbours.
   __device__ __forceinline__ static unsigned place_of(int item) { return threadIdx.x + level_threads * item; }
 
-  // Where a digit's run begins in the tile; past the last digit, the count.
-  [[nodiscard]] __device__ __forceinline__ auto start_of() const {
-    return [this](unsigned digit) { return digit < digits_ ? memory_.span.start[digit] : count_; };
+  // Where records with the origin's digit go.
+  template <typename Element>
+  __device__ __forceinline__ static Element* array_of(std::uint32_t origin, Element* next, void* const* destinations) {
+    if constexpr (is_shared) return static_cast<Element*>(destinations[origin >> 16]);
+    else return next;
   }
 
   __device__ __forceinline__ std::uint16_t& counter(unsigned warp, unsigned digit) {
