@@ -51,7 +51,7 @@ class LeadingDigitsSort {
     sort_parts(0, digits);
     const std::vector<std::vector<Event>> sent = send();  // while the first parts are sorted
     for (std::size_t which = 1; which < parts_each_; ++which) {
-      wait_on_all(sent[which]);
+      wait_for_others(sent[which]);
       sort_parts(which, digits);
     }
     std::vector<SortedRecords> sorted;
@@ -139,12 +139,14 @@ class LeadingDigitsSort {
         sample(runtime_, streams_[g], coding_.type, coding_.descending, input_[g].keys, g, 0, samples[g], tags);
       sampled.push_back(runtime_.record(streams_[g]));
     }
-    wait_on_all(sampled);
+    wait_for_others(sampled);
     return samples;
   }
-  void wait_on_all(std::span<const Event> events) {
-    for (const Stream stream : streams_)
-      for (const Event event : events) runtime_.wait(stream, event);
+  // `events`: one of each GPU.
+  void wait_for_others(std::span<const Event> events, Site site = Site::current()) {
+    for (std::size_t g = 0; g < streams_.size(); ++g)
+      for (std::size_t other = 0; other < events.size(); ++other)
+        if (other != g) runtime_.wait(streams_[g], events[other], site);
   }
 
   // All GPUs see the same sample, but each must have looked before memory is freed.
@@ -234,7 +236,7 @@ class LeadingDigitsSort {
       store_leading_digits(runtime_, levels_[g], counts[g], staged_digits_[g].places(), to, checksum);
       stored.push_back(runtime_.record(streams_[g]));
     }
-    wait_on_all(stored);
+    wait_for_others(stored);
     stored_ = std::move(stored);
   }
 
