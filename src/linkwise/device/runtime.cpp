@@ -72,6 +72,20 @@ void hand_back(Runtime& runtime, std::span<const MemoryView> views) {
   for (const MemoryView& view : views) runtime.host_writes(view, "hands memory back to the caller");
 }
 
+CopyPiece all_of(std::span<const CopyPiece> pieces) {
+  CopyPiece all = pieces.front();
+  all.to.bytes = all.from.bytes = 0;
+  for (const auto& [to, from] : pieces) {
+    if (to.bytes != from.bytes)
+      throw ProgramError("copy of " + std::to_string(from.bytes) + " bytes into " + std::to_string(to.bytes));
+    if (to.place != all.to.place || from.place != all.from.place)
+      throw ProgramError("copy of pieces between different places");
+    all.to.bytes += to.bytes;
+    all.from.bytes += from.bytes;
+  }
+  return all;
+}
+
 Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to) {
   return {from.place, to.place, to.bytes, topology.route(from.place, to.place, from.pageable || to.pageable).links};
 }

@@ -117,6 +117,8 @@ struct Operation {
 struct CopyPiece {
   MemoryView to, from;
 };
+/// The places of all pieces, with the bytes of all. @throws ProgramError if they differ in place, or one in size.
+CopyPiece all_of(std::span<const CopyPiece> pieces);
 
 struct ReadBack {
   Stream stream;
@@ -234,10 +236,8 @@ class Runtime {
   virtual void enqueue(Stream stream, Operation operation) = 0;
   /// Copies `from.bytes` bytes between any two places. @throws ProgramError if the sizes differ.
   virtual void copy(Stream stream, const MemoryView& to, const MemoryView& from) = 0;
-  /// The same for many pieces, all from one GPU to another one, in any order. Hardly takes longer than one long copy.
-  virtual void copy_pieces(Stream stream, std::span<const CopyPiece> pieces) {
-    for (const CopyPiece& piece : pieces) copy(stream, piece.to, piece.from);
-  }
+  /// Copies pieces from one GPU to another one, in any order. Many take hardly longer than one that is as long.
+  virtual void copy_pieces(Stream stream, std::span<const CopyPiece> pieces) = 0;
   /// Copies device data to the host and blocks until all of it is there. This is the only way in which device data
   /// may affect control flow: an estimate, which has no data, uses the expectation instead.
   virtual void read_back(std::span<const ReadBack> reads, Site site = Site::current()) = 0;

@@ -331,20 +331,16 @@ void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& fr
 
 void CudaRuntime::copy_pieces(Stream stream, std::span<const CopyPiece> pieces) {
   if (pieces.empty()) return;
-  MemoryView to = pieces.front().to, from = pieces.front().from;  // places, with the bytes of all
-  to.bytes = from.bytes = 0;
+  const CopyPiece all = all_of(pieces);
   std::vector<void*> targets;
   std::vector<const void*> sources;
   std::vector<std::size_t> sizes;
   for (const CopyPiece& piece : pieces) {
-    if (piece.to.bytes != piece.from.bytes || piece.to.place != to.place || piece.from.place != from.place)
-      throw ProgramError("pieces that differ in size or place");
     targets.push_back(piece.to.data);
     sources.push_back(piece.from.data);
     sizes.push_back(piece.to.bytes);
-    to.bytes = from.bytes += piece.from.bytes;
   }
-  submit(stream, copy_entry(to, from),
+  submit(stream, copy_entry(all.to, all.from),
          [targets = std::move(targets), sources = std::move(sources), sizes = std::move(sizes)](cudaStream_t native) {
            cudaMemcpyAttributes in_order{};
            in_order.srcAccessOrder = cudaMemcpySrcAccessOrderStream;

@@ -149,16 +149,25 @@ void VirtualRuntime::enqueue(Stream stream, Operation operation) {
 }
 
 void VirtualRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& from) {
-  if (to.bytes != from.bytes)
-    throw ProgramError("copy of " + std::to_string(from.bytes) + " bytes into " + std::to_string(to.bytes));
+  const CopyPiece piece{to, from};
+  copy_pieces(stream, {&piece, 1});
+}
+
+void VirtualRuntime::copy_pieces(Stream stream, std::span<const CopyPiece> pieces) {
+  if (pieces.empty()) return;
+  const auto [to, from] = all_of(pieces);
   topology_.route(from.place, to.place, from.pageable || to.pageable);
   Node& node = add(stream, "copy " + from.place.name() + "→" + to.place.name());
   node.is_copy = node.shown = true;
   node.from = from;
   node.to = to;
-  node.operation.reads = {from};
-  node.operation.writes = {to};
-  node.operation.run = [to, from](void*) { std::memcpy(to.data, from.data, to.bytes); };
+  for (const CopyPiece& piece : pieces) {
+    node.operation.reads.push_back(piece.from);
+    node.operation.writes.push_back(piece.to);
+  }
+  node.operation.run = [copied = std::vector(pieces.begin(), pieces.end())](void*) {
+    for (const CopyPiece& piece : copied) std::memcpy(piece.to.data, piece.from.data, piece.to.bytes);
+  };
 }
 
 void VirtualRuntime::read_back(std::span<const ReadBack> reads, Site site) {

@@ -80,6 +80,7 @@ class VirtualRuntime final : public Runtime {
   void fetch(void* to, const MemoryView& from, SharedEvent& ready) override;
   void enqueue(Stream stream, Operation operation) override;
   void copy(Stream stream, const MemoryView& to, const MemoryView& from) override;
+  void copy_pieces(Stream stream, std::span<const CopyPiece> pieces) override;
   void read_back(std::span<const ReadBack> reads, Site site = Site::current()) override;
   void host_reads(const MemoryView& view, std::string_view purpose) override;
   void host_writes(const MemoryView& view, std::string_view purpose) override;
