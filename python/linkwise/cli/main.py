@@ -31,7 +31,7 @@ _COMMANDS = {
 
 
 def commands_for(arguments: Sequence[str]) -> typer.Typer:
-    """The command that is named, or all where none is."""
+    """The command that is named; all where none is, except to answer an option that needs none."""
     app = typer.Typer(
         help="Sorts, joins and moves data across the GPUs of a machine as fast as its links allow.",
         no_args_is_help=True,
@@ -40,7 +40,8 @@ def commands_for(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_options)
     first = next((argument for argument in arguments if not argument.startswith("-")), "")
-    for name in [first] if first in _COMMANDS else _COMMANDS:
+    none_is_needed = arguments[:1] in (["--version"], ["--cmake-dir"])
+    for name in [first] if first in _COMMANDS else [] if none_is_needed else _COMMANDS:
         module, _, function = _COMMANDS[name].partition(":")
         found = getattr(import_module(f"linkwise.cli.{module}"), function)
         if isinstance(found, typer.Typer):
