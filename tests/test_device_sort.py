@@ -288,8 +288,10 @@ def test_the_exchange_is_the_first_level(dtype: Any, carrier: str | None) -> Non
 
 
 def sends_while_sorting(runtime: _core.Runtime) -> bool:
-    """Whether GPUs sent some of their digits while they sorted others."""
-    return any(entry.stream == "outgoing" for entry in runtime.timeline())
+    """Whether a GPU began to send records before the first part was sorted."""
+    timeline = runtime.timeline()
+    sorted_at = min(entry.end_ps for entry in timeline if entry.name == "sort received digits")
+    return any(entry.stream == "outgoing" and entry.start_ps < sorted_at for entry in timeline)
 
 
 @pytest.mark.parametrize("carrier", [None, "u4", "u8", "c16"])

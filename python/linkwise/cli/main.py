@@ -9,7 +9,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, cast
@@ -30,8 +30,16 @@ _COMMANDS = {
 """The module and function of each command; only that of the requested command is loaded."""
 
 
-def commands_for(arguments: Sequence[str]) -> typer.Typer:
+def _needed(arguments: Sequence[str]) -> Iterable[str]:
     """The command that is named; all where none is, except to answer an option that needs none."""
+    first = next((argument for argument in arguments if not argument.startswith("-")), "")
+    if first in _COMMANDS:
+        return [first]
+    return [] if arguments[:1] in (["--version"], ["--cmake-dir"]) else _COMMANDS
+
+
+def commands_for(arguments: Sequence[str]) -> typer.Typer:
+    """The commands that such a call needs."""
     app = typer.Typer(
         help="Sorts, joins and moves data across the GPUs of a machine as fast as its links allow.",
         no_args_is_help=True,
@@ -39,9 +47,7 @@ def commands_for(arguments: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    first = next((argument for argument in arguments if not argument.startswith("-")), "")
-    none_is_needed = arguments[:1] in (["--version"], ["--cmake-dir"])
-    for name in [first] if first in _COMMANDS else [] if none_is_needed else _COMMANDS:
+    for name in _needed(arguments):
         module, _, function = _COMMANDS[name].partition(":")
         found = getattr(import_module(f"linkwise.cli.{module}"), function)
         if isinstance(found, typer.Typer):

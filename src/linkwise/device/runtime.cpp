@@ -72,18 +72,18 @@ void hand_back(Runtime& runtime, std::span<const MemoryView> views) {
   for (const MemoryView& view : views) runtime.host_writes(view, "hands memory back to the caller");
 }
 
-CopyPiece all_of(std::span<const CopyPiece> pieces) {
-  CopyPiece all = pieces.front();
-  all.to.bytes = all.from.bytes = 0;
+CopyPiece whole_of(std::span<const CopyPiece> pieces) {
+  CopyPiece whole = pieces.front();
+  whole.to.bytes = whole.from.bytes = 0;
   for (const auto& [to, from] : pieces) {
     if (to.bytes != from.bytes)
       throw ProgramError("copy of " + std::to_string(from.bytes) + " bytes into " + std::to_string(to.bytes));
-    if (to.place != all.to.place || from.place != all.from.place)
+    if (to.place != whole.to.place || from.place != whole.from.place)
       throw ProgramError("copy of pieces between different places");
-    all.to.bytes += to.bytes;
-    all.from.bytes += from.bytes;
+    whole.to.bytes += to.bytes;
+    whole.from.bytes += from.bytes;
   }
-  return all;
+  return whole;
 }
 
 Passage passage_of(Topology& topology, const MemoryView& from, const MemoryView& to) {

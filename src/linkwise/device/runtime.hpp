@@ -118,7 +118,7 @@ struct CopyPiece {
   MemoryView to, from;
 };
 /// The places of all pieces, with the bytes of all. @throws ProgramError if they differ in place, or one in size.
-CopyPiece all_of(std::span<const CopyPiece> pieces);
+CopyPiece whole_of(std::span<const CopyPiece> pieces);
 
 struct ReadBack {
   Stream stream;

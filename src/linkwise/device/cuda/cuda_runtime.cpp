@@ -296,7 +296,8 @@ void CudaRuntime::enqueue(Stream stream, Operation operation) {
       operation.is_timed);
 }
 
-TimelineEntry CudaRuntime::copy_entry(const MemoryView& to, const MemoryView& from) {
+TimelineEntry CudaRuntime::copy_entry(std::span<const CopyPiece> pieces) {
+  const auto [to, from] = whole_of(pieces);
   TimelineEntry entry;
   entry.name = "copy " + from.place.name() + "→" + to.place.name();
   entry.from = from.place;
@@ -308,10 +309,9 @@ TimelineEntry CudaRuntime::copy_entry(const MemoryView& to, const MemoryView& fr
 }
 
 void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& from) {
-  if (to.bytes != from.bytes)
-    throw ProgramError("copy of " + std::to_string(from.bytes) + " bytes into " + std::to_string(to.bytes));
+  const CopyPiece piece{to, from};
+  TimelineEntry entry = copy_entry({&piece, 1});
   if (to.bytes == 0) return;
-  TimelineEntry entry = copy_entry(to, from);
   const bool staged =
       stream.place.is_gpu() && from.place.is_gpu() != to.place.is_gpu() && (from.pageable || to.pageable);
   if (!stream.place.is_gpu())
@@ -331,7 +331,6 @@ void CudaRuntime::copy(Stream stream, const MemoryView& to, const MemoryView& fr
 
 void CudaRuntime::copy_pieces(Stream stream, std::span<const CopyPiece> pieces) {
   if (pieces.empty()) return;
-  const CopyPiece all = all_of(pieces);
   std::vector<void*> targets;
   std::vector<const void*> sources;
   std::vector<std::size_t> sizes;
@@ -340,7 +339,7 @@ void CudaRuntime::copy_pieces(Stream stream, std::span<const CopyPiece> pieces) 
     sources.push_back(piece.from.data);
     sizes.push_back(piece.to.bytes);
   }
-  submit(stream, copy_entry(all.to, all.from),
+  submit(stream, copy_entry(pieces),
          [targets = std::move(targets), sources = std::move(sources), sizes = std::move(sizes)](cudaStream_t native) {
            cudaMemcpyAttributes in_order{};
            in_order.srcAccessOrder = cudaMemcpySrcAccessOrderStream;

@@ -81,7 +81,7 @@ class CudaRuntime final : public Runtime {
   Arena& arena(Place place);
   [[nodiscard]] int staging_threads() const;
   void post(Place place, std::function<void()> work, std::function<void()> always = {});
-  TimelineEntry copy_entry(const MemoryView& to, const MemoryView& from);
+  TimelineEntry copy_entry(std::span<const CopyPiece> pieces);
   void submit(Stream stream, TimelineEntry entry, std::function<void(cudaStream_t)> work, bool is_timed = true);
   void check_submitters();
   void wait_until_recorded(const EventState& event);

@@ -155,7 +155,7 @@ void VirtualRuntime::copy(Stream stream, const MemoryView& to, const MemoryView&
 
 void VirtualRuntime::copy_pieces(Stream stream, std::span<const CopyPiece> pieces) {
   if (pieces.empty()) return;
-  const auto [to, from] = all_of(pieces);
+  const auto [to, from] = whole_of(pieces);
   topology_.route(from.place, to.place, from.pageable || to.pageable);
   Node& node = add(stream, "copy " + from.place.name() + "→" + to.place.name());
   node.is_copy = node.shown = true;

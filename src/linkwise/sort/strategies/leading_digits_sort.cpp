@@ -34,10 +34,11 @@ class LeadingDigitsSort {
   }
 
   std::optional<std::vector<SortedRecords>> run() {
-    choose_parts(true);
+    choose_parts(/*may_stage=*/true);
     if (!may_suit()) return std::nullopt;
     if (!has_memory()) {
-      choose_parts(false);
+      if (!stages_ || !overwrites_) return std::nullopt;  // without stages, the room would take more than they do
+      choose_parts(/*may_stage=*/false);
       if (!may_suit() || !has_memory()) return std::nullopt;
     }
     runtime_.set_phase("partition");
@@ -46,10 +47,10 @@ class LeadingDigitsSort {
     const DigitParts digits(counts, parts());
     if (!fit(digits) || !lay_out(counts, digits)) return std::nullopt;
     runtime_.set_phase("exchange");
-    store(counts);
+    const std::vector<Event> stored = store(counts);
     runtime_.set_phase("sort");
     sort_parts(0, digits);
-    const std::vector<std::vector<Event>> sent = send();  // while the first parts are sorted
+    const std::vector<std::vector<Event>> sent = send(stored);  // while the first parts are sorted
     for (std::size_t which = 1; which < parts_each_; ++which) {
       wait_for_others(sent[which]);
       sort_parts(which, digits);
@@ -61,9 +62,9 @@ class LeadingDigitsSort {
   }
 
  private:
-  // The first part is received before it is sorted, while the others are staged. Each needs enough records, and the
-  // more GPUs there are, the more pieces are sent. Kernels store columns of values in short runs, which the links take
-  // slowly: then two thirds are staged.
+  // All but a GPU's first part are staged where each part has enough records; the more GPUs there are, the more pieces
+  // are sent, and the more must a piece have. Kernels store columns of values in short runs, which the links take
+  // slowly: of records with values two thirds are staged, of keys alone a half.
   void choose_parts(bool may_stage) {
     const std::size_t staged = type_.value == ValueWidth::none ? 2 : 3;
     const std::uint64_t worth = std::max(staged, input_.size()) * runtime_.kernels().fewest_for_msd_sort(type_);
@@ -227,7 +228,7 @@ class LeadingDigitsSort {
     return is_staged;
   }
 
-  void store(const std::vector<LeadingDigitCounts>& counts) {
+  std::vector<Event> store(const std::vector<LeadingDigitCounts>& counts) {
     std::vector<Event> stored;
     for (std::size_t g = 0; g < levels_.size(); ++g) {
       const MemoryView checksum = checksums_.empty() ? MemoryView{} : checksums_[g];
@@ -237,16 +238,16 @@ class LeadingDigitsSort {
       stored.push_back(runtime_.record(streams_[g]));
     }
     wait_for_others(stored);
-    stored_ = std::move(stored);
+    return stored;
   }
 
   // Sends what is staged, the second parts first, each GPU beginning with the next one, so that no two send to the
   // same. Returns events for each of a GPU's parts.
-  std::vector<std::vector<Event>> send() {
+  std::vector<std::vector<Event>> send(std::span<const Event> stored) {
     std::vector<std::vector<Event>> sent(parts_each_);
     for (std::size_t g = 0; stages_ && g < levels_.size(); ++g) {
       const Stream outgoing = runtime_.stream(streams_[g].place, "outgoing");
-      runtime_.wait(outgoing, stored_[g]);
+      runtime_.wait(outgoing, stored[g]);
       for (std::size_t which = 1; which < parts_each_; ++which) {
         for (std::size_t distance = 1; distance < levels_.size(); ++distance) {
           const std::size_t part = part_of((g + distance) % levels_.size(), which);
@@ -287,7 +288,6 @@ class LeadingDigitsSort {
   std::vector<Records> to_;               // the parts
   std::vector<Records> shares_, rooms_, staged_;
   std::vector<StagedDigits> staged_digits_;
-  std::vector<Event> stored_;
 };
 
 }  // namespace

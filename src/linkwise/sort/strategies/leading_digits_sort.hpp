@@ -1,10 +1,10 @@
 // MSD radix sort of records that are spread over several GPUs, whose first level is the exchange
 // (primitives/leading_digits.hpp).
 //
-// A GPU's share is cut into parts. Kernels store the records of each GPU's first part straight into it. Those of the
-// others they store in order in their own GPU's memory; copy engines send these while the first parts are sorted, then
-// each is sorted when it has arrived. So the links are busy while the GPUs sort, and the first level takes hardly
-// longer than within one GPU.
+// A large share of a GPU is cut into parts. Kernels store the records of each GPU's first part straight into it, and
+// those of the other parts, in order, in their own GPU's memory. Copy engines send these while the first parts are
+// sorted; each part is sorted when it has arrived. So the links are busy while the GPUs sort, and the first level takes
+// hardly longer than within one GPU.
 #pragma once
 
 #include <optional>
