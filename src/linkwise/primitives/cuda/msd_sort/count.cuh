@@ -160,13 +160,14 @@ __device__ inline void sum_entries(OffsetMemory& memory, std::uint32_t entries, 
   for (std::uint32_t i = range.begin + threadIdx.x; i < range.end; i += level_threads) sum += state.entries[i];
   sum = LevelReduce(memory.reduce).Sum(sum);
   if (threadIdx.x == 0) state.range_sums[blockIdx.x] = sum;
+  // Counters are read by vectors, and each with the next: what follows the last is read as well, but not used.
+  if (blockIdx.x == 0 && threadIdx.x < room_after_entries) state.entries[entries + threadIdx.x] = 0;
 }
 
 /// … and then replaces each counter by the sum of those before it.
 __device__ inline void scan_entries(OffsetMemory& memory, std::uint32_t entries, const State& state) {
   constexpr int items = 4;
   const EntryRange range = entries_of_block(entries);
-  // There is room for more after the last.
   const auto load = [&](std::uint32_t first, std::uint32_t (&value)[items]) {
     const uint4 loaded = first < range.end ? *reinterpret_cast<const uint4*>(state.entries + first) : uint4{};
     const std::uint32_t each[items] = {loaded.x, loaded.y, loaded.z, loaded.w};

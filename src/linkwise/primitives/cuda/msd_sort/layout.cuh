@@ -25,6 +25,7 @@ constexpr int table_bits = 12;      // log2 of the number of cells of the root's
 constexpr int table_cells = 1 << table_bits;
 constexpr int usual_levels = 3;  // launched as separate kernels; only unusual keys need more
 constexpr std::uint32_t copied_at_once = 1 << 16;
+constexpr std::uint32_t room_after_entries = 4;  // a vector
 constexpr std::uint32_t most_blocks = 1024;  // of each of a level's kernels except the counting one
 
 template <typename Value>
@@ -274,7 +275,7 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
     take(state.buckets[i], buckets);
     take(state.spans[i], spans);
   }
-  take(state.entries, entries + 4);
+  take(state.entries, entries + room_after_entries);
   take(state.range_sums, most_blocks);
   // Items begin at least half a capacity apart, except for two or three short ones of each bucket. Each level has at
   // most `buckets` buckets. The levels after the usual ones finish their own items, and reuse the list.
