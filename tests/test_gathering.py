@@ -606,11 +606,11 @@ def test_the_price() -> None:
     assert 0 < on_cores < on_gpus < 1
     long = [pa.chunked_array([["x" * 2100] * 1000]).chunk(0)]  # 2 GiB and more, if that many rows are wanted
     assert 0 < _core.price_of_gather(machine, [0, 1], 0, [long], np.zeros(1 << 20, np.uint32))[0] < 10
-    without_links = linkwise.load_machine("sli-rtx2080")
-    assert _core.price_of_gather(without_links, [0], 0, columns, np.zeros(9, np.uint32))[0] < 1
-    without_links.staged_peers = True
-    assert _core.price_of_gather(without_links, [0, 1], 0, columns, np.zeros(9, np.uint32))[0] == float("inf")
+    apart = linkwise.load_machine("dgx1-v100")
+    assert _core.price_of_gather(apart, [0], 0, columns, np.zeros(9, np.uint32))[0] < 1
+    assert _core.price_of_gather(apart, [0, 1], 0, columns, np.zeros(9, np.uint32))[0] < 1
+    assert _core.price_of_gather(apart, [0, 5], 0, columns, np.zeros(9, np.uint32))[0] == float("inf")
     with pytest.raises(linkwise.UsageError, match="cannot read each other's memory"):
-        runtime = _core.VirtualRuntime(without_links, _core.VirtualMode.execute, 0)
-        gather_columns_on_gpus(runtime, [0, 1], [pa.chunked_array([[1, 2]])], np.zeros(2, np.uint32))
+        runtime = _core.VirtualRuntime(apart, _core.VirtualMode.execute, 0)
+        gather_columns_on_gpus(runtime, [0, 5], [pa.chunked_array([[1, 2]])], np.zeros(2, np.uint32))
     assert _core.price_of_gather(machine, [0], 1 << 20, columns, np.zeros(1 << 24, np.uint32))[0] == float("inf")

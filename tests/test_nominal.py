@@ -112,9 +112,15 @@ def nvlink(target: str = "", to_switch: bool = False, version: int = 3) -> Simpl
     return SimpleNamespace(version=version, to_switch=to_switch, target_bus_id=target)
 
 
-def nominal(seats: list[SimpleNamespace]) -> _core.Machine:
-    gpu = SimpleNamespace(name="A", memory_gib=40.0, compute_capability=80)
-    return machine_from_dict(nominal_description([gpu] * len(seats), seats))  # type: ignore[list-item,arg-type]
+def nominal(seats: list[SimpleNamespace], *, apart: bool = False) -> _core.Machine:
+    several = range(len(seats))
+    gpus = [
+        SimpleNamespace(
+            name="A", memory_gib=40.0, compute_capability=80, peers=[] if apart else [p for p in several if p != gpu]
+        )
+        for gpu in several
+    ]
+    return machine_from_dict(nominal_description(gpus, seats))  # type: ignore[arg-type]
 
 
 def test_nvml_tells_links_sockets_and_widths() -> None:
@@ -125,6 +131,8 @@ def test_nvml_tells_links_sockets_and_widths() -> None:
     assert gb_per_s(switched, peer_transfers([(0, 1)], False, 4e9)) == pytest.approx(0.88 * 300, rel=0.02)
     alone = nominal([seat(-1, "a", []), seat(-1, "b", [])])
     assert not any(link.kind.startswith("nvlink") for link in alone.links)
+    assert not alone.staged_peers
+    assert nominal([seat(-1, "a", []), seat(-1, "b", [])], apart=True).staged_peers
 
 
 def test_nodes_are_joined_by_their_network() -> None:

@@ -168,7 +168,7 @@ def test_fields_that_there_are_not() -> None:
         ({"strategy": "p2p_merge", "gpus": (0, 1, 2)}, {}, "strategy is p2p_merge, which runs on 2, 4, 8"),
         ({"chunkset_records": 0}, {"memory_limit": "1MiB"}, "chunkset_records is 0"),
         ({"chunkset_records": 3_000_000}, {"memory_limit": "1MiB"}, "chunkset_records is 3000000"),
-        ({"exchange": "fused", "gpus": (0, 1)}, {"machine": "supermicro-4029gp"}, "exchange is fused"),
+        ({"exchange": "fused", "gpus": (4, 1)}, {"machine": "supermicro-4029gp"}, "exchange is fused"),
         ({"paths": (RELAY,), "gpus": (0, 1)}, {}, "goes over GPU 2, which the plan does not use"),
         ({"paths": (RELAY,)}, {}, "paths go over certain GPUs: name gpus as well"),
         ({"device_buckets": 2}, {}, "device_buckets is for data on the GPUs"),

@@ -198,7 +198,7 @@ void bind_runtime(nb::module_& m) {
       .def_prop_ro("simulated", &Runtime::simulated)
       .def_prop_ro("estimating", &Runtime::estimating)
       .def(
-          "peers_can_read", [](const Runtime& self, const std::vector<int>& gpus) { return self.peers_can_read(gpus); },
+          "reach_each_other", [](const Runtime& self, const std::vector<int>& gpus) { return self.reach_each_other(gpus); },
           nb::arg("gpus"));
   bind_memory(runtime);
   bind_order(runtime);
@@ -215,7 +215,8 @@ void bind_gpus(nb::module_& m) {
       .def_ro("memory_gib", &CudaGpu::memory_gib)
       .def_ro("multiprocessors", &CudaGpu::multiprocessors)
       .def_ro("compute_capability", &CudaGpu::compute_capability)
-      .def_ro("pci_bus_id", &CudaGpu::pci_bus_id);
+      .def_ro("pci_bus_id", &CudaGpu::pci_bus_id)
+      .def_ro("peers", &CudaGpu::peers);
   m.def("cuda_driver_version", &cuda_driver_version, "For example 13000 for 13.0; 0 without a driver.");
   nb::class_<GpuSeat::NvLink>(m, "NvLinkSeat")
       .def_ro("version", &GpuSeat::NvLink::version)

@@ -24,6 +24,7 @@ using Streams = std::vector<std::optional<std::int64_t>>;
 // The columns on the plan's GPUs, validated.
 DeviceColumns columns_of(const Runtime& runtime, const SortPlan& plan, const std::vector<AnyArray>& keys,
                          const std::vector<AnyArray>& values, const Streams& streams, bool donated) {
+  check_gpus(runtime.machine(), plan);
   if (keys.size() != plan.gpus.size() || streams.size() != keys.size() ||
       (!values.empty() && values.size() != keys.size()))
     throw UsageError("there must be an array of keys, and one of values or none, for each GPU");
@@ -73,12 +74,13 @@ std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortP
   std::vector<SortedPart> sorted;
   {
     const nb::gil_scoped_release release;
-    sorted = sort_device(runtime, plan, columns, options);
-    const bool anyone_unknown = std::ranges::any_of(streams, [](const auto& stream) { return !stream; });
-    if (anyone_unknown) {
+    run_or_abandon(runtime, [&] {
+      sorted = sort_device(runtime, plan, columns, options);
+      const bool anyone_unknown = std::ranges::any_of(streams, [](const auto& stream) { return !stream; });
+      if (!anyone_unknown) return;
       runtime.synchronize();
       hand_back(runtime, columns);
-    }
+    });
   }
   std::vector<nb::tuple> results;
   for (std::size_t g = 0; g < sorted.size(); ++g) {

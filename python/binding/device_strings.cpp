@@ -32,7 +32,8 @@ Strings arrays_of_strings(const nb::object& runtime, DeviceStrings strings) {
 }
 
 std::pair<std::uint64_t, std::uint64_t> extent_of(const nb::list& chunks) {
-  const std::vector<KeyColumn> keys = OwnedColumn(chunks, OwnedColumn::For::cores).keys();
+  const OwnedColumn owned(chunks, OwnedColumn::For::cores);
+  const std::vector<KeyColumn> keys = owned.keys();
   std::vector<const KeyColumn*> parts;
   for (const KeyColumn& key : keys) parts.push_back(&key);
   const nb::gil_scoped_release release;

@@ -132,7 +132,7 @@ def _are_faster(
     limit = memory_limit_of(execution, runtime.machine)
     chunks = [filled_chunks(column) for column in columns]
     on_gpus, on_cores = _core.price_of_gather(runtime.machine, gpus, limit, chunks, rows)
-    return on_gpus < on_cores and runtime.peers_can_read(gpus)
+    return on_gpus < on_cores and runtime.reach_each_other(gpus)
 
 
 def gather_on_gpus_if_faster(
@@ -241,7 +241,11 @@ def _to_gather_often(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _gather_alone(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
-    pieces = _gather(column, rows) if len(column) else [pa.nulls(len(rows), column.type)]
+    if not len(column):
+        return (
+            [pa.nulls(len(rows), column.type)] if len(rows) else []
+        )  # of some types, PyArrow's empty ones are unsound
+    pieces = _gather(column, rows)
     return gather_by_pyarrow(column, rows) if pieces is None else pieces
 
 

@@ -105,7 +105,7 @@ def nominal_description(gpus: list[_core.CudaGpu], seats: list[_core.GpuSeat]) -
     """The machine that this process runs on, as CUDA, NVML and the kernel report it.
 
     If NVML reports nothing, as in some virtual machines, each GPU is assumed to have its own PCIe link, and all of
-    them to share an NVSwitch.
+    them to share an NVSwitch if they can reach each other's memory.
     """
     capability = gpus[0].compute_capability
     names = [f"gpu{index}" for index in range(len(gpus))]
@@ -116,7 +116,8 @@ def nominal_description(gpus: list[_core.CudaGpu], seats: list[_core.GpuSeat]) -
         width = pcie_gb_per_s(seat.pcie_generation, seat.pcie_width) or pcie_gb_per_s(5 if capability >= 90 else 4, 16)
         links.append(pcie_link([[sockets[max(seat.numa_node, 0)], name]], width))
     peers, switches = _peer_links(names, seats)
-    if not peers and len(gpus) > 1 and not any(seat.pcie_generation for seat in seats):
+    reach_each_other = all(len(gpu.peers) == len(gpus) - 1 for gpu in gpus)
+    if not peers and len(gpus) > 1 and reach_each_other and not any(seat.pcie_generation for seat in seats):
         peers, switches = [nvlink([[name, "nvswitch"] for name in names], 4 if capability >= 90 else 3, 18)], True
     return description_of(
         {
@@ -130,6 +131,7 @@ def nominal_description(gpus: list[_core.CudaGpu], seats: list[_core.GpuSeat]) -
         name="local",
         description=f"{len(gpus)} × {gpus[0].name}, nominal",
         source="as NVML and the kernel tell it; nothing is measured",
+        staged_peers=not reach_each_other,
         gpu={"name": gpus[0].name},
         host=_host_like(like_description(capability)["host"]),
     )

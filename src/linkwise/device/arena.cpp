@@ -73,9 +73,7 @@ std::byte* Arena::allocate(std::uint64_t bytes) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (Block& block : blocks_) {
       const std::uint64_t offset = block.arena.allocate(bytes);
-      if (offset == StackArena::none) continue;
-      peak_ = std::max(peak_, in_use());
-      return block.data + offset;
+      if (offset != StackArena::none) return block.data + offset;
     }
     add_block(bytes);
   }
@@ -109,6 +107,16 @@ std::uint64_t Arena::in_use() const {
   std::uint64_t sum = 0;
   for (const Block& block : blocks_) sum += block.arena.top();
   return sum;
+}
+
+std::uint64_t Arena::largest_allocation(std::uint64_t available) const {
+  std::uint64_t on_top = 0, empty = 0;
+  for (const Block& block : blocks_) {
+    on_top = std::max(on_top, block.arena.capacity() - block.arena.top());
+    if (block.arena.empty()) empty += block.arena.capacity();
+  }
+  const std::uint64_t kept = reserved() - empty;
+  return std::max(on_top, std::min(available + empty, limit_ - std::min(limit_, kept)) / alignment_ * alignment_);
 }
 
 }  // namespace linkwise

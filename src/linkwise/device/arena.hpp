@@ -90,7 +90,9 @@ class Arena {
 
   [[nodiscard]] std::uint64_t reserved() const;
   [[nodiscard]] std::uint64_t in_use() const;
-  [[nodiscard]] std::uint64_t peak() const { return peak_; }
+  /// The most bytes that one allocation can get: on top of a block, or as a block of its own, once the empty ones are
+  /// released to a source that can give `available` bytes.
+  [[nodiscard]] std::uint64_t largest_allocation(std::uint64_t available) const;
 
  private:
   struct Block {
@@ -104,7 +106,6 @@ class Arena {
   PhysicalMemory memory_;
   std::uint64_t alignment_;
   std::uint64_t limit_;
-  std::uint64_t peak_ = 0;
   std::vector<Block> blocks_;
 };
 

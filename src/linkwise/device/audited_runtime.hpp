@@ -35,7 +35,8 @@ class AuditedRuntime final : public Runtime {
   const Kernels& kernels() const override { return inner_.kernels(); }
   bool simulated() const override { return inner_.simulated(); }
   bool estimating() const override { return inner_.estimating(); }
-  bool peers_can_read(std::span<const int> gpus) const override { return inner_.peers_can_read(gpus); }
+  bool reach_each_other(std::span<const int> gpus) const override { return inner_.reach_each_other(gpus); }
+  bool is_mapped_for_peers(const MemoryView& view) const override { return inner_.is_mapped_for_peers(view); }
   std::uint64_t available(Place place) override { return inner_.available(place); }
   std::uint64_t reserved(Place place) override { return inner_.reserved(place); }
   void set_memory_limit(std::uint64_t bytes) override { inner_.set_memory_limit(bytes); }

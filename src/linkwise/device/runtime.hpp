@@ -175,13 +175,14 @@ class Runtime {
   /// True where operations are priced but not run, and there is no data.
   [[nodiscard]] virtual bool estimating() const { return false; }
 
-  /// Whether kernels on each of these GPUs can read the others' memory.
-  [[nodiscard]] virtual bool peers_can_read(std::span<const int> gpus) const {
-    return gpus.size() <= 1 || !machine().staged_peers;
-  }
+  /// Whether kernels on each of these GPUs can load from and store to the others' memory.
+  [[nodiscard]] virtual bool reach_each_other(std::span<const int> gpus) const = 0;
+  /// Whether kernels on other GPUs can reach these bytes if they can reach this runtime's own memory there: other
+  /// software's allocators may map memory for its own GPU alone.
+  [[nodiscard]] virtual bool is_mapped_for_peers(const MemoryView& view) const { return view.allocation != 0; }
 
   // Memory. Allocations at a host place are pinned.
-  /// Bytes that can still be allocated at a place, within the limit.
+  /// The most bytes that one allocation at a place can get, within the limit.
   [[nodiscard]] virtual std::uint64_t available(Place place) = 0;
   /// Physical bytes that the place's arena holds, in use or not.
   [[nodiscard]] virtual std::uint64_t reserved(Place place) = 0;

@@ -55,7 +55,6 @@ class HashMatches {
   void write(JoinKind kind, std::uint64_t first, std::uint64_t count, const RowsOfJoin& to);
   /// Whether the result has every row of the probe side exactly once, in order, and nothing else.
   [[nodiscard]] bool keeps_each_row(JoinKind kind);
-  [[nodiscard]] bool builds_left() const { return build_left_; }
 
   /// Whether no key occurs twice among the rows that can match.
   [[nodiscard]] bool left_is_unique() const { return build_left_ ? table_->is_unique() : others_are_unique(); }

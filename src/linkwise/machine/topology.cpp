@@ -137,6 +137,15 @@ bool Topology::is_over_the_host(const std::vector<int>& links) const {
   });
 }
 
+bool Topology::can_reach(int a, int b) const {
+  return a == b || !machine_.staged_peers || !is_over_the_host(shortest_path(gpu_nodes_[a], gpu_nodes_[b]));
+}
+
+bool Topology::reach_each_other(std::span<const int> gpus) const {
+  return std::ranges::all_of(
+      gpus, [&](int gpu) { return std::ranges::all_of(gpus, [&](int other) { return can_reach(gpu, other); }); });
+}
+
 bool Topology::meet_at_the_host(int a, int b) { return is_over_the_host(route(Place::gpu(a), Place::gpu(b)).links); }
 
 // Appends the shortest path from one node to another.
@@ -161,8 +170,7 @@ Route Topology::build_route(Place from, Place to, bool pageable) const {
     route.uses.push_back({first_local_ + offset + from.index, 1});
     return route;
   }
-  const std::vector<int> straight = shortest_path(source, target);
-  if (machine_.staged_peers && from.is_gpu() && to.is_gpu() && is_over_the_host(straight)) {
+  if (from.is_gpu() && to.is_gpu() && !can_reach(from.index, to.index)) {
     const int memory = memory_nodes_.front();
     follow(route, source, memory);
     follow(route, memory, target);

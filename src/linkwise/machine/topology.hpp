@@ -52,6 +52,10 @@ class Topology {
   /// Whether the route between two GPUs goes through a socket or a PCIe switch, not only over GPU links and
   /// NVSwitches.
   bool meet_at_the_host(int a, int b);
+  /// Whether a GPU's kernels can load from and store to another one's memory. If not, copies between them go through
+  /// host memory.
+  [[nodiscard]] bool can_reach(int a, int b) const;
+  [[nodiscard]] bool reach_each_other(std::span<const int> gpus) const;
 
  private:
   int add_resource(std::string name, Capacity capacity);

@@ -121,7 +121,8 @@ class Enumeration {
     plan.strategy = SortStrategy::p2p_merge;
     // On one GPU p2p_merge is the local sort, as radix is: no candidate of its own unless it is asked for.
     const std::size_t gpus = set.gpus.size();
-    if (is_wanted(plan.strategy) && std::has_single_bit(gpus) && (gpus > 1 || constraints_.strategy))
+    const bool is_possible = std::has_single_bit(gpus) && topology_.reach_each_other(set.gpus);
+    if (is_wanted(plan.strategy) && is_possible && (gpus > 1 || constraints_.strategy))
       for (const std::vector<int>& order : orders_of(set.gpus)) {
         plan.gpus = order;
         add_with_ways(plan, set);

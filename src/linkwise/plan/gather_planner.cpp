@@ -15,7 +15,7 @@ double on_gpus(const Machine& machine, const GatherWorkload& workload, std::span
                std::uint64_t memory_limit) {
   VirtualRuntime runtime = estimating_runtime(machine);
   runtime.set_memory_limit(memory_limit);
-  if (!runtime.peers_can_read(gpus)) return std::numeric_limits<double>::infinity();
+  if (!runtime.reach_each_other(gpus)) return std::numeric_limits<double>::infinity();
   try {
     (void)gather_on_gpus(runtime, gpus, workload.columns, {nullptr, workload.row_bytes, workload.rows, true});
   } catch (const OutOfMemoryError&) {

@@ -1,11 +1,14 @@
 #include "linkwise/plan/sort_planner.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "linkwise/error.hpp"
+#include "linkwise/machine/topology.hpp"
 #include "linkwise/plan/pricing.hpp"
 #include "linkwise/sort/device_sort.hpp"
 #include "linkwise/sort/host_sort.hpp"
+#include "linkwise/sort/strategies/p2p_merge_sort.hpp"
 
 namespace linkwise {
 namespace {
@@ -62,6 +65,15 @@ void price_again(std::vector<PricedPlan>& priced, std::uint64_t count, const Pri
   for_each_in_parallel(close.size(), [&](std::size_t c) { *close[c] = price(close[c]->plan); });
 }
 
+// An empty list of GPUs stands for all.
+bool gpus_reach_each_other(const Machine& machine, std::vector<int> gpus) {
+  if (gpus.empty()) {
+    gpus.resize(static_cast<std::size_t>(machine.num_gpus()));
+    std::iota(gpus.begin(), gpus.end(), 0);
+  }
+  return Topology(machine).reach_each_other(gpus);
+}
+
 // Why no plan could be priced.
 [[noreturn]] void fail_to_fit(const SortWorkload& workload, const SortConstraints& constraints) {
   const std::string limit = constraints.memory_limit > 0
@@ -77,7 +89,7 @@ void price_again(std::vector<PricedPlan>& priced, std::uint64_t count, const Pri
 }  // namespace
 
 void check_pinned(const Machine& machine, const std::vector<int>& gpus, const Pinned<SortPlan>& pinned) {
-  if (pinned.has("exchange") && pinned.values.exchange == Exchange::fused && machine.staged_peers)
+  if (pinned.has("exchange") && pinned.values.exchange == Exchange::fused && !gpus_reach_each_other(machine, gpus))
     throw UsageError("exchange is fused, which stores into the memory of peers, and the GPUs of '" + machine.name +
                      "' cannot reach each other's; make it copies, or leave it out");
   if (!pinned.has("paths") || pinned.values.paths.empty()) return;
@@ -150,6 +162,7 @@ std::vector<PricedPlan> plan_sort(const Machine& machine, const SortWorkload& wo
     }
     return found;
   });
+  if (!any && !gpus_reach_each_other(machine, constraints.gpus)) throw UsageError(p2p_needs_peers);
   if (!any)
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(constraints.gpus.size()) +
                      "; use radix or other GPUs");

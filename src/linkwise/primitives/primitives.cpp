@@ -1,6 +1,9 @@
 #include "linkwise/primitives/primitives.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
 
 #include "linkwise/primitives/host/key_codec.hpp"
 #include "linkwise/primitives/record_work.hpp"
@@ -16,6 +19,11 @@ void require_here(Stream stream, const MemoryView& view, const char* operation) 
 std::uint64_t count_of(const MemoryView& view, std::uint64_t element_bytes, const char* operation) {
   require(view.bytes % element_bytes == 0, operation, "bytes are not a whole number of elements");
   return view.bytes / element_bytes;
+}
+
+bool is_far(const Runtime& runtime, Place place, const Records& records) {
+  const std::array gpus{place.index, records.keys.place.index};
+  return records.count > 0 && !runtime.reach_each_other(gpus);
 }
 
 int digits(BitRange bits) { return (bits.end - bits.begin + 7) / 8; }
@@ -325,6 +333,25 @@ void partition(Runtime& runtime, Stream stream, const Records& from, const Split
   require(static_cast<int>(destinations.size()) == splitters.count + 1, "partition",
           "one destination more than splitters");
   if (from.count == 0) return;
+  // What goes to GPUs that the kernel cannot reach is stored on its own one, and copied.
+  std::uint64_t far = 0;
+  for (const Records& to : destinations) far += is_far(runtime, stream.place, to) ? to.count : 0;
+  if (far > 0) {
+    Buffer room = runtime.allocate(stream.place, record_bytes(from.type, far), "partitioned");
+    const Records here = records_in(room.view(), from.type, far);
+    std::vector<Records> near(destinations.begin(), destinations.end());
+    std::uint64_t first = 0;
+    for (Records& to : near) {
+      if (!is_far(runtime, stream.place, to)) continue;
+      to = here.slice(first, to.count);
+      first += to.count;
+    }
+    partition(runtime, stream, from, splitters, scratch, near);
+    for (std::size_t d = 0; d < near.size(); ++d)
+      if (is_far(runtime, stream.place, destinations[d])) copy(runtime, stream, destinations[d], near[d]);
+    runtime.retire(std::move(room));
+    return;
+  }
   RawDestinations raw;
   Operation operation{
       "partition", views_of({&from}), {}, {"partition", from.count, static_cast<double>(from.type.bytes())}, {}};

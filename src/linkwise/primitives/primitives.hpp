@@ -89,7 +89,8 @@ void histogram(Runtime& runtime, Stream stream, KeyWidth width, const MemoryView
 /// totals: splitters.count + 1 counters of 64 bits.
 void partition_count(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,
                      const MemoryView& scratch, const MemoryView& totals);
-/// destinations[d] has exactly as many records as `partition_count` found for d, on any device.
+/// destinations[d] has exactly as many records as `partition_count` found for d, on any GPU. Those for GPUs that this
+/// one cannot reach are copied there, which takes as much memory here until the runtime has been synchronised.
 void partition(Runtime& runtime, Stream stream, const Records& from, const Splitters& splitters,
                const MemoryView& scratch, std::span<const Records> destinations);
 

@@ -20,7 +20,6 @@ class Chunk {
   [[nodiscard]] Stream stream() const { return stream_; }
   [[nodiscard]] RecordType type() const { return type_; }
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
   [[nodiscard]] Records records() const { return records_in(buffers_[current_].view(), type_, count_); }
   /// The other buffer, laid out for `count` records. @throws OutOfMemoryError if they exceed the capacity.
   [[nodiscard]] Records other(std::uint64_t count) const;

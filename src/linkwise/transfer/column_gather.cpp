@@ -199,7 +199,7 @@ std::vector<GatheredColumn> gather_on_gpus(Runtime& runtime, std::span<const int
                                            std::span<const ChunkedColumn> columns, const RowNumbers& rows) {
   std::vector<GatheredColumn> results(columns.size());
   if (columns.empty()) return results;
-  if (!runtime.peers_can_read(gpus))
+  if (!runtime.reach_each_other(gpus))
     throw UsageError("these GPUs cannot read each other's memory; gather on one of them, or on the cores");
   std::vector<std::size_t> on_gpus, on_cores;
   std::vector<bool> nullable;

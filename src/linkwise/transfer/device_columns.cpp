@@ -14,6 +14,7 @@
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/transfer/column_parts.hpp"
 #include "linkwise/transfer/column_share.hpp"
+#include "linkwise/transfer/peer_pieces.hpp"
 
 namespace linkwise {
 namespace {
@@ -182,8 +183,7 @@ std::vector<ColumnPart> coalesced_rows(Runtime& runtime, std::span<const int> gp
 std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, int element_bytes,
                                   std::span<const MemoryView> column, int number_bytes,
                                   std::span<const MemoryView> numbers) {
-  if (!runtime.peers_can_read(gpus))
-    throw UsageError("these GPUs cannot read each other's memory; take the rows in host memory");
+  const PeerPieces pieces(runtime, gpus, column);
   const auto rows = [&](std::size_t g) { return numbers[g].bytes / static_cast<std::uint64_t>(number_bytes); };
   std::vector<MemoryView> lent;
   std::ranges::copy_if(column, std::back_inserter(lent), [](const MemoryView& part) { return !part.place.is_gpu(); });
@@ -191,7 +191,7 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
       runtime, gpus, [&](std::size_t g) { return rows(g) * static_cast<std::uint64_t>(element_bytes); },
       [&](std::size_t g, Stream stream, const MemoryView& to) {
         runtime.set_phase("gather");
-        gather(runtime, stream, element_bytes, number_bytes, column, numbers[g], to);
+        gather(runtime, stream, element_bytes, number_bytes, pieces.views(), numbers[g], to);
       },
       lent);
 }
@@ -199,7 +199,7 @@ std::vector<ColumnPart> take_rows(Runtime& runtime, std::span<const int> gpus, i
 std::vector<std::vector<ColumnPart>> take_columns(Runtime& runtime, std::span<const int> gpus,
                                                   std::span<const DeviceColumn> columns, int number_bytes,
                                                   std::span<const MemoryView> numbers) {
-  if (!runtime.peers_can_read(gpus))
+  if (!runtime.reach_each_other(gpus))
     throw UsageError("these GPUs cannot read each other's memory; take the rows in host memory");
   std::vector<std::vector<ColumnPart>> taken(columns.size());
   for (const std::vector<std::size_t>& group : records_of(columns)) {

@@ -9,17 +9,13 @@
 #include "linkwise/primitives/strings.hpp"
 #include "linkwise/transfer/bring_shares.hpp"
 #include "linkwise/transfer/column_parts.hpp"
+#include "linkwise/transfer/peer_pieces.hpp"
 #include "linkwise/transfer/string_share.hpp"
 
 namespace linkwise {
 namespace {
 
 std::uint64_t rows_of(const StringPiece& strings) { return strings.offsets.bytes / 8 - 1; }
-
-void check_peers(const Runtime& runtime, std::span<const int> gpus) {
-  if (!runtime.peers_can_read(gpus))
-    throw UsageError("these GPUs cannot read each other's memory; take the rows in host memory");
-}
 
 }  // namespace
 
@@ -69,8 +65,9 @@ std::vector<std::uint64_t> last_offsets(Runtime& runtime, std::span<const Memory
 
 StringExtent extent_of_strings(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> strings,
                                std::span<const MemoryView> nulls) {
-  check_peers(runtime, gpus);
   const auto first = std::ranges::find_if(strings, [](const StringPiece& piece) { return rows_of(piece) > 0; });
+  if (first == strings.end()) return {};
+  const PeerStrings compared(runtime, gpus, {first, 1});
   std::vector<CodeRange> shared(gpus.size()), lengths(gpus.size());
   runtime.clear_timeline();
   run_or_abandon(runtime, [&] {
@@ -93,21 +90,22 @@ StringExtent extent_of_strings(Runtime& runtime, std::span<const int> gpus, std:
       iota(runtime, stream, ValueWidth::v4, numbers, 0);
       gather_lengths(runtime, stream, 4, strings.subspan(g, 1), numbers, of_each);
       find(lengths[g]);
-      shared_lengths(runtime, stream, strings[g], nulls.empty() ? MemoryView{} : nulls[g], *first, of_each);
+      shared_lengths(runtime, stream, strings[g], nulls.empty() ? MemoryView{} : nulls[g], compared.strings().front(),
+                     of_each);
       find(shared[g]);
     }
     if (!reads.empty()) runtime.read_back(reads);
   });
-  if (first == strings.end()) return {};
   StringExtent extent{shared.front().least, 0};
   for (std::size_t g = 0; g < gpus.size(); ++g)
     extent = {std::min(extent.shared, shared[g].least), std::max(extent.longest, lengths[g].greatest)};
   return extent;
 }
 
-DeviceStrings take_strings(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> strings,
+DeviceStrings take_strings(Runtime& runtime, std::span<const int> gpus, std::span<const StringPiece> given,
                            int number_bytes, std::span<const MemoryView> numbers) {
-  check_peers(runtime, gpus);
+  const PeerStrings readable(runtime, gpus, given);
+  const std::span<const StringPiece> strings = readable.strings();
   const auto rows = [&](std::size_t g) { return numbers[g].bytes / static_cast<std::uint64_t>(number_bytes); };
   DeviceStrings taken;
   std::vector<Buffer> room;

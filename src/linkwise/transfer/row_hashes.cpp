@@ -1,12 +1,13 @@
 #include "linkwise/transfer/row_hashes.hpp"
 
 #include <numeric>
+#include <optional>
 
-#include "linkwise/error.hpp"
 #include "linkwise/primitives/primitives.hpp"
 #include "linkwise/primitives/row_hashes.hpp"
 #include "linkwise/primitives/strings.hpp"
 #include "linkwise/transfer/column_parts.hpp"
+#include "linkwise/transfer/peer_pieces.hpp"
 
 namespace linkwise {
 namespace {
@@ -41,6 +42,23 @@ void count_unequal(Runtime& runtime, Stream stream, const ComparedColumn& left, 
                 std::get<DeviceColumn>(right).parts, right_rows, unequal);
 }
 
+// A column as kernels on all GPUs can read it.
+class PeerColumn {
+ public:
+  PeerColumn(Runtime& runtime, std::span<const int> gpus, const ComparedColumn& column) : column_(column) {
+    if (auto* strings = std::get_if<StringPieces>(&column_))
+      *strings = strings_.emplace(runtime, gpus, *strings).strings();
+    else if (auto* numbers = std::get_if<DeviceColumn>(&column_))
+      numbers->parts = pieces_.emplace(runtime, gpus, numbers->parts).views();
+  }
+  [[nodiscard]] const ComparedColumn& column() const { return column_; }
+
+ private:
+  ComparedColumn column_;
+  std::optional<PeerStrings> strings_;
+  std::optional<PeerPieces> pieces_;
+};
+
 }  // namespace
 
 std::vector<ColumnPart> row_hashes(Runtime& runtime, std::span<const int> gpus,
@@ -57,8 +75,9 @@ std::vector<ColumnPart> row_hashes(Runtime& runtime, std::span<const int> gpus,
 std::uint64_t unequal_pairs(Runtime& runtime, std::span<const int> gpus, std::span<const ComparedColumn> left,
                             std::span<const ComparedColumn> right, int number_bytes,
                             std::span<const MemoryView> left_rows, std::span<const MemoryView> right_rows) {
-  if (!runtime.peers_can_read(gpus))
-    throw UsageError("these GPUs cannot read each other's memory; compare the rows in host memory");
+  std::vector<PeerColumn> lefts, rights;
+  for (const ComparedColumn& column : left) lefts.emplace_back(runtime, gpus, column);
+  for (const ComparedColumn& column : right) rights.emplace_back(runtime, gpus, column);
   std::vector<std::uint64_t> found(gpus.size(), 0);
   runtime.clear_timeline();
   run_or_abandon(runtime, [&] {
@@ -70,7 +89,8 @@ std::uint64_t unequal_pairs(Runtime& runtime, std::span<const int> gpus, std::sp
       const MemoryView unequal = room.emplace_back(runtime.allocate(stream.place, 8, "unequal")).view();
       set_bytes(runtime, stream, unequal, 0);
       for (std::size_t c = 0; c < left.size(); ++c)
-        count_unequal(runtime, stream, left[c], left_rows[g], right[c], right_rows[g], number_bytes, unequal);
+        count_unequal(runtime, stream, lefts[c].column(), left_rows[g], rights[c].column(), right_rows[g], number_bytes,
+                      unequal);
       reads.push_back({stream, unequal, &found[g]});
     }
     runtime.read_back(reads);

@@ -27,7 +27,7 @@ class JoinableColumns(GpuColumns):
         if self.execution.machine in ("auto", "local") and _core.cuda_unavailable_reason():
             return False
         with self.session() as (runtime, gpus):
-            return runtime.peers_can_read(gpus)
+            return runtime.reach_each_other(gpus)
 
     def pack(self, left: list[Parts], right: list[Parts]) -> tuple[Parts, Parts] | None:
         """Pack the integers of each row into one key of 4 or 8 bytes; ``None`` if they do not fit into 64 bits.

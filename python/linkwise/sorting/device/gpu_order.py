@@ -97,7 +97,7 @@ def _fits(
     with open_session(execution.machine) as runtime:
         each = memory_limit_of(execution, runtime.machine) or int(runtime.machine.gpu.memory_gib * (1 << 30))
         gpus = gpus_of(runtime.machine, execution.gpus)
-        return needed <= _OF_MEMORY * each * len(gpus) and runtime.peers_can_read(gpus)
+        return needed <= _OF_MEMORY * each * len(gpus) and runtime.reach_each_other(gpus)
 
 
 def _brought(

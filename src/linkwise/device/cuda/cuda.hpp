@@ -24,8 +24,11 @@ struct CudaGpu {
   int multiprocessors = 0;
   int compute_capability = 0;  ///< 90 for 9.0
   std::string pci_bus_id;
+  std::vector<int> peers;  ///< see peers_of
 };
 std::vector<CudaGpu> cuda_gpus();
+/// The GPUs whose memory a GPU's kernels can load from and store to.
+std::vector<int> peers_of(int gpu);
 
 /// The GPU that memory lies on; -1 if on none.
 int gpu_of_pointer(const void* data);

@@ -3,22 +3,24 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 #include <utility>
 
 #include "linkwise/device/cuda/current_device.hpp"
+#include "linkwise/device/cuda/driver.hpp"
 
 namespace linkwise {
 
 Arena& CudaRuntime::arena(Place place) { return place.is_gpu() ? *device(place).arena : *pinned_; }
 
-bool CudaRuntime::peers_can_read(std::span<const int> gpus) const {
-  for (const int reader : gpus)
-    for (const int owner : gpus) {
-      int possible = 0;
-      if (reader == owner) continue;
-      if (cudaDeviceCanAccessPeer(&possible, reader, owner) != cudaSuccess || possible == 0) return false;
-    }
-  return true;
+bool CudaRuntime::reach_each_other(std::span<const int> gpus) const {
+  return std::ranges::all_of(gpus, [&](int gpu) {
+    return std::ranges::all_of(gpus, [&](int other) { return devices_.at(gpu)->reaches.at(other); });
+  });
+}
+
+bool CudaRuntime::is_mapped_for_peers(const MemoryView& view) const {
+  return view.allocation != 0 || driver::is_from_cuda_malloc(view.data);
 }
 
 void CudaRuntime::take_memory_from(GpuMemory memory) {
@@ -36,10 +38,7 @@ std::uint64_t CudaRuntime::available(Place place) {
   std::size_t free_bytes = 0, total = 0;
   if (memory_.available) free_bytes = memory_.available(place.index);
   else check(cudaMemGetInfo(&free_bytes, &total), "ask for free memory");
-  const std::uint64_t idle = target.arena->reserved() - target.arena->in_use();
-  const std::uint64_t possible = free_bytes + idle;
-  return memory_limit_ == 0 ? possible
-                            : std::min(possible, memory_limit_ - std::min(memory_limit_, target.arena->in_use()));
+  return target.arena->largest_allocation(free_bytes);
 }
 
 std::uint64_t CudaRuntime::reserved(Place place) { return arena(place).reserved(); }

@@ -33,14 +33,15 @@ CudaRuntime::CudaRuntime(Machine machine, std::shared_ptr<const Kernels> kernels
   for (int g = 0; g < gpus; ++g) {
     check(cudaSetDevice(g), "use device");
     check(cudaFree(nullptr), "make the primary context");
-    for (int peer = 0; peer < gpus; ++peer) {
-      int possible = 0;
-      if (peer == g || cudaDeviceCanAccessPeer(&possible, g, peer) != cudaSuccess || possible == 0) continue;
+    auto device = std::make_unique<Device>();
+    device->reaches.assign(gpus, false);
+    device->reaches[g] = true;
+    for (const int peer : peers_of(g)) {
+      device->reaches[peer] = true;
       const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
       if (status == cudaErrorPeerAccessAlreadyEnabled) (void)cudaGetLastError();
       else check(status, "enable peer access");
     }
-    auto device = std::make_unique<Device>();
     device->place = Place::gpu(g);
     PhysicalMemory memory;
     memory.allocate = [g](std::uint64_t bytes) {
@@ -247,6 +248,8 @@ void CudaRuntime::abandon() noexcept {
     for (const Lane& lane : lanes_)
       if (are_there && !lane.is_foreign && *lane.native != nullptr)
         are_idle = wait_while([&] { return cudaStreamQuery(*lane.native) == cudaErrorNotReady; }) && are_idle;
+    if (are_there && are_idle)
+      for (const auto& each : devices_) each->submitter->forget_out_of_memory();
     const bool have_failed = std::ranges::any_of(devices_, [](const auto& each) { return each->submitter->failed(); });
     if (are_there && are_idle && !have_failed) synchronize();
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the devices have failed: nothing runs there

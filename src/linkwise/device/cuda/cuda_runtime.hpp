@@ -30,7 +30,8 @@ class CudaRuntime final : public Runtime {
   const Machine& machine() const override { return topology_.machine(); }
   const Kernels& kernels() const override { return *kernels_; }
   bool simulated() const override { return false; }
-  bool peers_can_read(std::span<const int> gpus) const override;
+  bool reach_each_other(std::span<const int> gpus) const override;
+  bool is_mapped_for_peers(const MemoryView& view) const override;
 
   std::uint64_t available(Place place) override;
   std::uint64_t reserved(Place place) override;

@@ -45,6 +45,7 @@ struct CudaRuntime::Timed {
 
 struct CudaRuntime::Device {
   Place place;
+  std::vector<bool> reaches;  // by GPU: whether kernels here can load from and store to its memory
   std::unique_ptr<Arena> arena;
   std::vector<cudaEvent_t> spare_events;  // used by the submitter only
   cudaEvent_t base = nullptr;             // recorded on the device at `epoch_`

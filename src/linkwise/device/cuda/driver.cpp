@@ -32,6 +32,14 @@ bool is_loaded() {
   return driver != nullptr;
 }
 
+bool is_from_cuda_malloc(const void* data) {
+  static const auto ask = function<decltype(&cuPointerGetAttribute)>("cuPointerGetAttribute");
+  int is_legacy = 0;  // only such memory can be shared with other processes by cudaIpcGetMemHandle
+  return ask(&is_legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, reinterpret_cast<CUdeviceptr>(data)) ==
+             CUDA_SUCCESS &&
+         is_legacy != 0;
+}
+
 void set_flag(cudaStream_t stream, std::uint32_t* flag, std::uint32_t value) {
   static const auto write = function<decltype(&cuStreamWriteValue32)>("cuStreamWriteValue32");
   check_driver(write(stream, address(flag), value, CU_STREAM_WRITE_VALUE_DEFAULT), "set flag");

@@ -76,9 +76,11 @@ PinnedMemory::PinnedMemory(std::uint64_t bytes, int numa_node)
   populate(data_, bytes_);
   const cudaError_t status = cudaHostRegister(data_, bytes_, cudaHostRegisterPortable);
   if (status != cudaSuccess) {
+    {
+      const std::lock_guard lock(registry().mutex);
+      registry().ranges.erase(data_);
+    }
     munmap(data_, bytes_);
-    const std::lock_guard lock(registry().mutex);
-    registry().ranges.erase(data_);
     check(status, ("pin " + std::to_string(bytes) + " bytes of host memory").c_str());
   }
   registered_ = true;

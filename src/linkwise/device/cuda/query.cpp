@@ -27,6 +27,16 @@ int cuda_driver_version() {
   return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
 }
 
+std::vector<int> peers_of(int gpu) {
+  std::vector<int> peers;
+  for (int peer = 0; peer < count_cuda_gpus(); ++peer) {
+    int possible = 0;
+    if (peer != gpu && cudaDeviceCanAccessPeer(&possible, gpu, peer) == cudaSuccess && possible != 0)
+      peers.push_back(peer);
+  }
+  return peers;
+}
+
 std::vector<CudaGpu> cuda_gpus() {
   std::vector<CudaGpu> gpus;
   for (int g = 0; g < count_cuda_gpus(); ++g) {
@@ -35,7 +45,7 @@ std::vector<CudaGpu> cuda_gpus() {
     char bus_id[32] = {};
     check(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, g), "ask for the PCI bus id");
     gpus.push_back({properties.name, static_cast<double>(properties.totalGlobalMem) / (1ULL << 30),
-                    properties.multiProcessorCount, 10 * properties.major + properties.minor, bus_id});
+                    properties.multiProcessorCount, 10 * properties.major + properties.minor, bus_id, peers_of(g)});
   }
   return gpus;
 }

@@ -1,6 +1,7 @@
 #include "linkwise/device/cuda/staging.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -13,7 +14,8 @@ namespace linkwise {
 namespace {
 
 constexpr std::uint64_t slot_bytes = 2 << 20;
-constexpr std::uint32_t num_slots = 12;
+constexpr std::uint32_t num_slots = 16;
+static_assert(std::has_single_bit(num_slots));  // pieces stay in turn when their numbers wrap around
 constexpr std::chrono::microseconds patience{2000}, doze{20};
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "linkwise/device/cuda/work_queue.hpp"
+#include "linkwise/error.hpp"
 
 namespace linkwise {
 
@@ -36,6 +37,19 @@ class Submitter {
     if (!failed()) return;
     const std::lock_guard lock(mutex_);
     std::rethrow_exception(error_);
+  }
+
+  /// After a failed allocation, which harms no device, later jobs are run again. Nothing may be running meanwhile.
+  void forget_out_of_memory() {
+    if (!failed()) return;
+    const std::lock_guard lock(mutex_);
+    try {
+      std::rethrow_exception(error_);
+    } catch (const OutOfMemoryError&) {
+      error_ = nullptr;
+      failed_.store(false, std::memory_order_release);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): any other one stays
+    }
   }
 
  private:

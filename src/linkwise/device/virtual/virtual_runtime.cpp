@@ -76,10 +76,10 @@ void VirtualRuntime::take_memory_from(GpuMemory memory) {
 
 std::uint64_t VirtualRuntime::available(Place place) {
   if (!place.is_gpu()) return std::numeric_limits<std::uint64_t>::max();
-  auto capacity = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
-  if (memory_.available) capacity = std::min(capacity, arena(place).reserved() + memory_.available(place.index));
-  const std::uint64_t limit = memory_limit_ == 0 ? capacity : std::min(memory_limit_, capacity);
-  return limit - std::min(limit, arena(place).in_use());
+  const auto capacity = static_cast<std::uint64_t>(machine().gpu.memory_gib * (1ULL << 30));
+  std::uint64_t free_bytes = capacity - std::min(capacity, arena(place).reserved());
+  if (memory_.available) free_bytes = std::min(free_bytes, memory_.available(place.index));
+  return arena(place).largest_allocation(free_bytes);
 }
 
 std::uint64_t VirtualRuntime::reserved(Place place) { return arena(place).reserved(); }
@@ -133,10 +133,20 @@ void VirtualRuntime::throw_pending() {
   if (!pending_error_.empty()) throw UseAfterFreeError(std::exchange(pending_error_, {}));
 }
 
-void VirtualRuntime::check_access(const MemoryView& view, const std::string& operation) const {
+void VirtualRuntime::check_access(const MemoryView& view, const Node& node) const {
+  if (!node.is_copy && node.lane >= 0) {
+    const Place place = lanes_[node.lane].place;
+    const bool is_of_peer = place.is_gpu() && view.place.is_gpu() && place != view.place;
+    if (is_of_peer && !topology_.can_reach(place.index, view.place.index))
+      throw ProgramError(describe(node) + " touches memory of " + view.place.name() + ", which " + place.name() +
+                         " cannot reach; copy it");
+    if (is_of_peer && !is_mapped_for_peers(view))
+      throw ProgramError(describe(node) + " touches the caller's memory on " + view.place.name() +
+                         ", which may be mapped for that GPU alone; copy it there first");
+  }
   if (view.allocation == 0 || live_.contains(view.allocation)) return;
   const auto freed = freed_.find(view.allocation);
-  throw UseAfterFreeError(operation + " touches buffer '" + (freed == freed_.end() ? "?" : freed->second) +
+  throw UseAfterFreeError(describe(node) + " touches buffer '" + (freed == freed_.end() ? "?" : freed->second) +
                           "', which was given back before it ran (seed " + std::to_string(seed_) + ")");
 }
 
@@ -233,7 +243,7 @@ void VirtualRuntime::execute(std::int64_t id) {
     const RaceDetector::Access access{agent, node.number, node.id};
     const auto each = [&](const MemoryView& view, bool writes) {
       if (view.bytes == 0) return;
-      check_access(view, describe(node));
+      check_access(view, node);
       const auto begin = reinterpret_cast<std::uintptr_t>(view.data);
       const auto other = writes ? races_.write(begin, begin + view.bytes, access, node.clock)
                                 : races_.read(begin, begin + view.bytes, access, node.clock);

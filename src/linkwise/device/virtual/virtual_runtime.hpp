@@ -35,6 +35,7 @@ class VirtualRuntime final : public Runtime {
   const Kernels& kernels() const override { return *kernels_; }
   bool simulated() const override { return true; }
   bool estimating() const override { return mode_ == VirtualMode::estimate; }
+  bool reach_each_other(std::span<const int> gpus) const override { return topology_.reach_each_other(gpus); }
 
   /// Injected faults, for tests of error handling.
   struct Faults {
@@ -52,7 +53,6 @@ class VirtualRuntime final : public Runtime {
   }
   /// Since `set_faults`.
   [[nodiscard]] const std::vector<LoggedWait>& waits() const { return waits_.waits(); }
-  [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
   /// Copies of data, as opposed to those of a few numbers.
   [[nodiscard]] std::uint64_t large_copies() const { return large_copies_; }
 
@@ -115,7 +115,7 @@ class VirtualRuntime final : public Runtime {
   void finish_own_streams();
   void run_waits_of_others();
   [[nodiscard]] bool is_own_work_done() const;
-  void check_access(const MemoryView& view, const std::string& operation) const;
+  void check_access(const MemoryView& view, const Node& node) const;
   bool is_ready(const Node& node) const;
   void execute(std::int64_t id);
   void run_until(std::int64_t id);

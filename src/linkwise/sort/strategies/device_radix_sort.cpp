@@ -117,12 +117,15 @@ class DeviceRadixSort {
     if (!has_room_for_msd_) return false;
     std::vector<SampleSource> sources;
     for (std::size_t g = 0; g < input_.size(); ++g) sources.push_back({streams_[g], input_[g].keys});
+    bool suits = false;
     try {
-      return keys_suit_msd_sort(runtime_, code_type(type_.key), /*descending=*/false, std::move(sources), type_,
-                                total_ / (input_.size() * buckets_));
-    } catch (const OutOfMemoryError&) {
-      return false;
+      run_or_abandon(runtime_, [&] {
+        suits = keys_suit_msd_sort(runtime_, code_type(type_.key), /*descending=*/false, std::move(sources), type_,
+                                   total_ / (input_.size() * buckets_));
+      });
+    } catch (const OutOfMemoryError&) {  // NOLINT(bugprone-empty-catch): then not
     }
+    return suits;
   }
 
   // Uses the plan's number of buckets or, if it has none, the fewest that fit into memory, as each costs time.

@@ -40,6 +40,8 @@ class HetSort {
         at_once_(plan.chunkset_records == 0 ? count : std::min(count, plan.chunkset_records)),
         groups_((count + at_once_ - 1) / at_once_),
         verify_(options.verify) {
+    if (plan.het_buffers != 2 && plan.het_buffers != 3)
+      throw UsageError("het sorts with 2 or 3 buffers, not " + std::to_string(plan.het_buffers));
     const std::uint64_t share = share_of(plan, at_once_);
     const std::uint64_t scratch = local_sort_scratch_bytes(runtime.kernels(), type_, share);
     for (const int gpu : plan.gpus) {
@@ -282,8 +284,6 @@ std::vector<Records> het_sort_into_runs(Runtime& runtime, SortPlan plan, const H
 
 void het_sort(Runtime& runtime, const SortPlan& plan, const HostIo& io, std::uint64_t count, const HostOutputs& output,
               const SortOptions& options) {
-  if (plan.het_buffers != 2 && plan.het_buffers != 3)
-    throw UsageError("het sorts with 2 or 3 buffers, not " + std::to_string(plan.het_buffers));
   HetSort(runtime, plan, io, count, options).run(output);
 }
 

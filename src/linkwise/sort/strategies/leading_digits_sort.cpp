@@ -81,7 +81,7 @@ class LeadingDigitsSort {
 
   [[nodiscard]] bool may_suit() const {
     if (plan_.device_buckets > 0 || plan_.splitting != Splitting::samples) return false;
-    if (parts() > max_destinations || input_.size() > max_segments || !runtime_.peers_can_read(plan_.gpus))
+    if (parts() > max_destinations || input_.size() > max_segments || !runtime_.reach_each_other(plan_.gpus))
       return false;
     const Kernels& kernels = runtime_.kernels();
     return may_suit_msd_sort(kernels, type_, total_ / parts()) && may_have_leading_digits(kernels, type_, most_);

@@ -20,7 +20,11 @@
 
 namespace linkwise {
 
+constexpr auto p2p_needs_peers =
+    "p2p_merge reads the memory of peers, and these GPUs cannot reach each other's; use radix or het";
+
 /// See sort_chunks. The number of chunks is a power of two, at most 64; stable.
+/// @throws UsageError if the GPUs cannot reach each other's memory.
 void p2p_merge_sort(Runtime& runtime, Router& router, std::vector<Chunk>& chunks, ExpectedOrder expected_order);
 
 }  // namespace linkwise
