@@ -130,7 +130,7 @@ def page() -> Iterator[str]:
     )
     yield ""
     yield (
-        "A number that a paper states is met within 15 %; a size of which its curves have only the powers of two, "
+        "A number that a paper states is met within 15 %; a size that is read from a curve over powers of two, "
         "within one step. It counts as fitted, and says nothing, where the description of the machine was made to give "
         "it. What a paper says in words holds, does not, or is not modelled; where it does not, there is a reason."
     )

@@ -206,9 +206,9 @@ def test_bad_calls_are_refused() -> None:
             linkwise.join(*(tables or (left, right)), **options, **CPU)
 
     refused("name the columns to join by")
-    refused("name the columns to join by", on="k", left_on="k")
+    refused("the columns to join by are named twice", on="k", left_on="k")
     refused("they go in pairs", left_on=["k", "v"], right_on="k")
-    refused("the right table has not one column 'v2'; it has 'k', 'v_right', 'v'", left_on="v", right_on="v2")
+    refused("the right table has no column 'v2'; it has 'k', 'v_right', 'v'", left_on="v", right_on="v2")
     refused("'v' of int64 and 'v' of string cannot be compared", on="v")
     refused("several columns 'v_right'; choose another suffix", on="k")
     refused("no join 'outer'", on="k", how="outer")
@@ -399,7 +399,7 @@ def test_names_with_commas(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a,b": [1, 2], "c": [3, 4]}), tmp_path / "t.parquet")
     files = [tmp_path / "t.parquet", tmp_path / "t.parquet", "--count", "--strategy", "cpu", "--on"]
     assert [run(*files, names).stdout for names in ('"a,b"', 'c,"a,b"', "c")] == [b"2\n"] * 3
-    assert b"has not one column 'a'" in run(*files, "a,b").stderr
+    assert b"has no column 'a'" in run(*files, "a,b").stderr
 
 
 def test_command_line(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_what_goes_wrong_is_one_line(bucket: Any, tmp_path: Path) -> None:
     cases = {
         f"s3://trips/none.parquet{query}": r"cannot read s3://trips/none\.parquet: ",
         f"s3://nowhere/none.parquet{query}": r"cannot read s3://nowhere/none\.parquet: ",
-        f"s3://trips/none*.parquet{query}": "no file is like s3://trips/none",
+        f"s3://trips/none*.parquet{query}": "no file matches s3://trips/none",
         f"s3://trips/one.xyz{query}": "cannot tell the format",
         "gopher://trips/one.parquet": "gopher://trips/one.parquet: .*pip install 'linkwise.remote.'",
     }

@@ -79,7 +79,7 @@ def test_a_pattern_chooses(tmp_path: Path) -> None:
     names = {row["name"] for row in profile.measurements}
     assert names == {name for name in measurements() if "mirrored" in name or "latency" in name}
     assert load_profile(tmp_path / "p.json").measurements == profile.measurements
-    with pytest.raises(UsageError, match="no measurement is like 'nothing'"):
+    with pytest.raises(UsageError, match="no measurement matches 'nothing'"):
         linkwise.probe("dgx-a100", tests="nothing")
     with pytest.raises(UsageError, match="is not a pattern"):
         linkwise.probe("dgx-a100", tests="(")

@@ -198,7 +198,8 @@ void bind_runtime(nb::module_& m) {
       .def_prop_ro("simulated", &Runtime::simulated)
       .def_prop_ro("estimating", &Runtime::estimating)
       .def(
-          "reach_each_other", [](const Runtime& self, const std::vector<int>& gpus) { return self.reach_each_other(gpus); },
+          "reach_each_other",
+          [](const Runtime& self, const std::vector<int>& gpus) { return self.reach_each_other(gpus); },
           nb::arg("gpus"));
   bind_memory(runtime);
   bind_order(runtime);

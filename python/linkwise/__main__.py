@@ -24,7 +24,8 @@ def main() -> None:
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
     if sys.argv[1:2] in (["sort"], ["join"]):  # they need no linear algebra, for which NumPy would start threads
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    for each in _SIGNALS:
+    wanted = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]  # as nohup has it
+    for each in wanted:
         signal.signal(each, _end)
     from linkwise._core import huge_pages_pay  # noqa: PLC0415
 
@@ -32,7 +33,8 @@ def main() -> None:
         os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
     from linkwise.cli.main import main as run  # noqa: PLC0415
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.SIGINT in wanted:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
 
 

@@ -59,7 +59,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help=f"{_NAMES}.")]
 AnyName = Annotated[
     str, typer.Argument(metavar="LIST|NAME", help=f"list, one of {_NAMES}, or of Tartan's: {', '.join(TARTAN)}.")
 ]
-Scale = Annotated[float | None, typer.Option(help="Of the data that is made; 1 is the full size.")]
+Scale = Annotated[float | None, typer.Option(help="Scale of the generated data; 1 is the full size.")]
 
 
 def _plan(agent: str, chunk: str | None, threads: int | None) -> str | AgentPlan:
@@ -95,18 +95,19 @@ def app_command(
         str, typer.Option(help="Who sends finished chunks: auto, bulk, inline, polling, dynamic, copy_engine, …")
     ] = "auto",
     chunk: Annotated[str | None, typer.Option(metavar="128KiB", help="The granularity of an agent.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Of an agent that stores.")] = None,
-    iterations: Annotated[int | None, typer.Option(help="How many.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of an agent that stores.")] = None,
+    iterations: Annotated[int | None, typer.Option(help="Number of iterations.")] = None,
     scale: Scale = None,
     matrix: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A Matrix Market file or list of edges to work on.")
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where a picture goes: of xray_ct, PNG; of Tartan's, also SVG.")
+        Path | None, typer.Option(metavar="FILE", help="Write a picture: of xray_ct, PNG; of Tartan's, also SVG.")
     ] = None,
     via: Annotated[str | None, typer.Option(help=f"How messages of Tartan's go: auto, {', '.join(WAYS)}.")] = None,
     scaling: Annotated[
-        Literal["strong", "weak"] | None, typer.Option(help="Of Tartan's: the same problem, or one for each GPU.")
+        Literal["strong", "weak"] | None,
+        typer.Option(help="For Tartan's: the same problem on all GPUs, or one for each."),
     ] = None,
     trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a trace of one of Tartan's.")] = None,
     as_json: options.AsJson = False,

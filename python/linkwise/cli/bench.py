@@ -43,7 +43,7 @@ def _finish(results: Ran, out: Path | None, show: Callable[[Console, Ran], None]
 @bench_app.command("plan")
 def bench_of_plans(
     machine: options.Machine = "auto",
-    scale: Annotated[float, typer.Option(help="Of the sizes: 0.5, 2 and 8 billion keys.")] = 1.0,
+    scale: Annotated[float, typer.Option(help="Scale of the sizes: 0.5, 2 and 8 billion keys.")] = 1.0,
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -56,7 +56,7 @@ def bench_of_plans(
 @bench_app.command("join")
 def bench_of_joins(
     workload: Annotated[
-        Literal["A", "B"], typer.Option(help="join25's: 10^8 and 10^9 rows of 8 bytes, or 10^9 and 10^9 of 16.")
+        Literal["A", "B"], typer.Option(help="Of PVLDB'25: 10^8 and 10^9 rows of 8 bytes, or 10^9 and 10^9 of 16.")
     ] = "A",
     f: Annotated[float, typer.Option("--f", help="The scale factor of the sizes.")] = 1.0,
     selectivity: Annotated[float, typer.Option(help="The share of S's rows that have a match.")] = 1.0,
@@ -64,11 +64,11 @@ def bench_of_joins(
     heavy_hitter: Annotated[
         bool, typer.Option("--heavy-hitter", help="One key is a tenth of S, and occurs 1,000 times in R.")
     ] = False,
-    real: Annotated[bool, typer.Option("--real", help="On this machine's GPUs, or not at all.")] = False,
+    real: Annotated[bool, typer.Option("--real", help="Fail unless this machine has GPUs.")] = False,
     machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
     only: Annotated[str | None, typer.Option(metavar="TEXT", help="Only what has a name with this in it.")] = None,
-    repetitions: Annotated[int, typer.Option(help="Of each case.")] = 5,
+    repetitions: Annotated[int, typer.Option(help="Repetitions of each case.")] = 5,
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -94,9 +94,12 @@ def bench_of_tpch(
     ] = "auto",
     gpus: options.Gpus = "auto",
     data: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Has the tables as Parquet files, or gets them.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder of the tables as Parquet files, which are written there if missing."
+        ),
     ] = None,
-    repetitions: Annotated[int, typer.Option(help="Of each query.")] = 5,
+    repetitions: Annotated[int, typer.Option(help="Repetitions of each query.")] = 5,
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -110,9 +113,9 @@ def bench_of_tpch(
 def bench_of_proactive_transfers(
     machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
-    scale: Annotated[float | None, typer.Option(help="Of the applications' data; 1 is the full size.")] = None,
+    scale: Annotated[float | None, typer.Option(help="Scale of the applications' data; 1 is the full size.")] = None,
     only: Annotated[str | None, typer.Option(metavar="NAME", help="An application, or microbenchmark.")] = None,
-    scaling: Annotated[bool, typer.Option("--scaling", help="The applications on 2, 4, 8 … GPUs as well.")] = False,
+    scaling: Annotated[bool, typer.Option("--scaling", help="Run the applications on 2, 4, 8 … GPUs as well.")] = False,
     out: options.RawResults = None,
     as_json: options.AsJson = False,
 ) -> None:

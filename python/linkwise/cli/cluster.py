@@ -36,7 +36,7 @@ def _cluster() -> None:
 @cluster_app.command()
 def clean(
     target: Annotated[
-        str | None, typer.Argument(metavar="OUT", help="The directory that a run whose driver was killed was to write.")
+        str | None, typer.Argument(metavar="OUT", help="The output directory of the run that was killed.")
     ] = None,
 ) -> None:
     """Remove the files of runs whose driver was killed: hidden ones at OUT, and spilled ones on this machine."""

@@ -18,11 +18,12 @@ def interrupt_is_a_failure() -> Any:
         yield
     except BrokenPipeError:  # as head closes the pipe when it has enough; typer would make it a failure
         os._exit(NOBODY_READS)
-    except KeyboardInterrupt:  # typer would swallow it without a word
-        fail("interrupted; nothing was written", 130)
+    except KeyboardInterrupt as interrupt:  # typer would swallow it without a word
+        fail(f"interrupted; {str(interrupt) or 'nothing was written'}", 130)
 
 
 def fail(error: object, code: int) -> NoReturn:
     """Print the error in one line and end the process."""
-    print(f"linkwise: {' '.join(str(error).split())}", file=sys.stderr)
+    if sys.stderr is not None:  # otherwise print would write among the results
+        print(f"linkwise: {' '.join(str(error).split())}", file=sys.stderr)
     sys.exit(code)

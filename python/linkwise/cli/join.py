@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,35 +23,39 @@ from linkwise.reports.trace import check_trace, write_join_trace
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.join_plan import JoinPlan
 
-_Columns = Annotated[
-    str | None,
-    typer.Option(metavar="COL[,COL]", help="Columns whose values must be equal; a name with a comma in quotes."),
-]
+
+def _columns_of(side: str) -> Any:
+    told = f"Columns of {side} whose values must be equal; a name with a comma in quotes. Repeatable."
+    return typer.Option(metavar="COL[,COL]", help=told)
+
+
+def _named(texts: list[str] | None) -> list[str] | None:
+    return None if texts is None else [name for text in texts for name in options.parse_columns(text) or ()]
 
 
 def join(
     left: Annotated[str, typer.Argument(metavar="L", help="A table, a pattern of files or a directory; - for stdin.")],
-    right: Annotated[str, typer.Argument(metavar="R", help="Another one.")],
+    right: Annotated[str, typer.Argument(metavar="R", help="Likewise.")],
     out: options.Output = None,
-    on: _Columns = None,
-    left_on: _Columns = None,
-    right_on: _Columns = None,
+    on: Annotated[list[str] | None, _columns_of("both sides")] = None,
+    left_on: Annotated[list[str] | None, _columns_of("L")] = None,
+    right_on: Annotated[list[str] | None, _columns_of("R")] = None,
     how: Annotated[
         Literal["inner", "left", "right", "full", "semi", "anti"], typer.Option(help="Which rows are kept.")
     ] = "inner",
     count: Annotated[bool, typer.Option("--count", help="Only print how many rows the join has.")] = False,
-    suffix: Annotated[str, typer.Option(help="Of columns that both sides have.")] = "_right",
+    suffix: Annotated[str, typer.Option(help="Appended to columns of R whose names L has, too.")] = "_right",
     nulls_equal: Annotated[bool, typer.Option("--nulls-equal", help="Nulls match each other.")] = False,
     validate: Annotated[
         Literal["1:1", "1:m", "m:1", "m:m"], typer.Option(help="Fail if a key occurs twice where it must not.")
     ] = "m:m",
     presorted: Annotated[
         Literal["neither", "left", "right", "both"],
-        typer.Option(help="What lies in the order of its keys, which is checked."),
+        typer.Option(help="Sides that are sorted by their keys already; this is checked."),
     ] = "neither",
     order: Annotated[
         Literal["none", "key", "left"],
-        typer.Option(help="Of the rows: none is promised, by key, or as the left table has them."),
+        typer.Option(help="Order of the rows: any, by key, or that of L."),
     ] = "none",
     machine: options.Machine = "auto",
     gpus: options.Gpus = "auto",
@@ -93,11 +97,12 @@ def join(
         raise UsageError("name the file to write with -o, or --count the rows")
     if trace is not None:
         check_trace(trace)
+    options.check_beside("--trace", trace, [left, right, out])
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
     kept = (options.parse_columns(left_columns), left_filter), (options.parse_columns(right_columns), right_filter)
     asked = JoinRequest(
-        left=left, right=right, on=options.parse_columns(on), left_on=options.parse_columns(left_on),
-        right_on=options.parse_columns(right_on), how=how,
+        left=left, right=right, on=_named(on), left_on=_named(left_on),
+        right_on=_named(right_on), how=how,
         options=FileOptions(
             None, options.parse_types(types), header, input_format, output_format, None, None, delimiter,
             null_string, tuple(options.parse_columns(partition_by) or ()), file_rows, parquet,

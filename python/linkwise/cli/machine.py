@@ -31,8 +31,8 @@ def machine_list() -> None:
 @machine_app.command("show")
 def machine_show(
     name: Annotated[str, typer.Argument(help="A described machine, summit-node:4 for four nodes, or a .json file.")],
-    without: Annotated[str | None, typer.Option(metavar="nvlink", help="The machine without it.")] = None,
-    svg: Annotated[bool, typer.Option("--svg", help="Print a drawing, as an SVG file holds it.")] = False,
+    without: Annotated[str | None, typer.Option(metavar="nvlink", help="Leave this out.")] = None,
+    svg: Annotated[bool, typer.Option("--svg", help="Print a drawing as SVG.")] = False,
 ) -> None:
     """Show the nodes, links and constraints of a machine."""
     machine = load_machine(name, without=without)
@@ -44,7 +44,7 @@ def machine_show(
 
 @machine_app.command("import")
 def machine_import(
-    source: Annotated[Path, typer.Argument(metavar="NCCL.XML", help="As NCCL_TOPO_DUMP_FILE has it written.")],
+    source: Annotated[Path, typer.Argument(metavar="NCCL.XML", help="As NCCL writes it into NCCL_TOPO_DUMP_FILE.")],
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the machine.")] = None,
 ) -> None:
     """Make a machine description from NCCL's topology dump, with usual rates for each kind of link."""

@@ -174,7 +174,8 @@ def _end_mpi(code: object) -> None:
 
 def _run() -> None:
     for asked in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(asked, _terminate)
+        if signal.getsignal(asked) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(asked, _terminate)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     # The commands' own output says as much.
     warnings.simplefilter("ignore", NominalMachineWarning)
@@ -189,7 +190,9 @@ def _run() -> None:
         fail(error, 2)
     except Error as error:
         fail(error, 1)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt as interrupt:
+        fail(f"interrupted; {str(interrupt) or 'nothing was written'}", _INTERRUPTED)
+    except typer.Abort:
         fail("interrupted; nothing was written", _INTERRUPTED)
     except (OSError, MemoryError) as error:
         fail(f"{type(error).__name__}: {error}", 1)
@@ -201,7 +204,10 @@ def _run() -> None:
             fail(f"{told}; this is a mistake in linkwise: please report it with what {_SHOW_TRACEBACK}=1 shows", 1)
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "linkwise"
-        fail(f"{error.format_message().rstrip('.')}; see '{command} --help'", 2)
+        told = error.format_message().rstrip(".")
+        if not told:  # the help has been shown, as no command was named
+            sys.exit(2)
+        fail(f"{told}; see '{command} --help'", 2)
     if code == _INTERRUPTED:  # typer's exit code for Ctrl-C
         fail("interrupted; nothing was written", _INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)

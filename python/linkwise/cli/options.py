@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -59,7 +61,11 @@ Types = Annotated[
 ]
 
 Force = Annotated[
-    bool, typer.Option("--force", help="Replace a read-only output; start even if the disk seems too small.")
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace a read-only output, or a directory with all its files; start even if the disk seems too small.",
+    ),
 ]
 
 Header = Annotated[bool, typer.Option(help="Whether text files begin with a line of column names.")]
@@ -115,6 +121,13 @@ def where(machine: str) -> str:
     if local_machine() is None:
         raise no_gpu("use")
     return "local"
+
+
+def check_beside(option: str, path: Path | None, others: Iterable[Any]) -> None:
+    """Raise ``UsageError`` if a report would replace an input or the output."""
+    for other in others:
+        if path is not None and isinstance(other, str | Path) and os.path.realpath(other) == os.path.realpath(path):
+            raise UsageError(f"{option} {path} would replace {other}; name another file")
 
 
 def parse_types(texts: list[str] | None) -> dict[str, str]:

@@ -27,24 +27,31 @@ plan_app = typer.Typer(help="Plan sorts and joins, and predict their times.", no
 
 
 RowBytes = Annotated[
-    int | None, typer.Option(metavar="BYTES", min=1, help="Of a row of the files, over the nodes of a cluster.")
+    int | None,
+    typer.Option(metavar="BYTES", min=1, help="Bytes of a row of the files; for plans over the nodes of a cluster."),
 ]
 
 
 @plan_app.command("sort")
 def plan_of_sort(
-    rows: Annotated[float, typer.Option(help="How many, as 2000000000 or 2e9.")],
+    rows: Annotated[float, typer.Option(help="Rows to sort, as 2000000000 or 2e9.")],
     key: Annotated[str, typer.Option(metavar="u32", help="u8 … u64, i8 … i64, f16 … f64.")] = "u32",
-    value: Annotated[int, typer.Option(metavar="BYTES", help="That follow each key: 0, 4, 8 or 16.")] = 0,
+    value: Annotated[int, typer.Option(metavar="BYTES", help="Bytes of the value beside each key: 0, 4, 8 or 16.")] = 0,
     machine: Annotated[str, typer.Option(help="auto, local, a described machine, or a .json file.")] = "auto",
-    without: Annotated[str | None, typer.Option(metavar="nvlink", help="A described machine without it.")] = None,
+    without: Annotated[
+        str | None, typer.Option(metavar="nvlink", help="Leave this out of a described machine.")
+    ] = None,
     gpus: Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs, in the order of the result.")] = "auto",
-    strategy: Annotated[Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How.")] = "auto",
+    strategy: Annotated[
+        Literal["auto", "radix", "p2p_merge", "het", "cpu"], typer.Option(help="How to sort.")
+    ] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
-    pageable: Annotated[bool, typer.Option("--pageable", help="Ordinary memory, in and out.")] = False,
+    pageable: Annotated[bool, typer.Option("--pageable", help="Input and output are in pageable memory.")] = False,
     row_bytes: RowBytes = None,
     plan: options.Plan = None,
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="The best plan.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="Write the best plan.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Plan a sort: print the best plan, its predicted time, and why it was chosen. Nothing is sorted."""
@@ -73,26 +80,33 @@ def plan_of_sort(
 def plan_of_join(
     left: Annotated[float, typer.Option(help="Rows of the left side, as 100000000 or 1e8.")],
     right: Annotated[float, typer.Option(help="Rows of the right side.")],
-    key: Annotated[str, typer.Option(metavar="u32", help="u8 … u64, i8 … i64.")] = "u32",
-    value: Annotated[int, typer.Option(metavar="BYTES", help="That follow each key: 0, 4, 8 or 16.")] = 0,
+    key: Annotated[str, typer.Option(metavar="u32", help="u8 … u64, i8 … i64, f16 … f64.")] = "u32",
+    value: Annotated[int, typer.Option(metavar="BYTES", help="Bytes of the value beside each key: 0, 4, 8 or 16.")] = 0,
     how: Annotated[
         Literal["inner", "left", "right", "full", "semi", "anti"], typer.Option(help="Which rows are kept.")
     ] = "inner",
-    rows: Annotated[bool, typer.Option("--rows", help="The rows are wanted, not only their number.")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Plan to return the rows, not only their number.")] = False,
     selectivity: Annotated[float, typer.Option(help="Pairs that match, for each row of the longer side.")] = 1.0,
     skew: Annotated[float, typer.Option(help="Zipf's exponent of the longer side's keys.")] = 0.0,
     presorted: Annotated[
-        Literal["neither", "left", "right", "both"], typer.Option(help="What lies in the order of its keys.")
+        Literal["neither", "left", "right", "both"], typer.Option(help="Sides that are sorted by their keys already.")
     ] = "neither",
     machine: Annotated[str, typer.Option(help="auto, local, a described machine, or a .json file.")] = "auto",
-    without: Annotated[str | None, typer.Option(metavar="nvlink", help="A described machine without it.")] = None,
-    gpus: Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs.")] = "auto",
-    path: Annotated[Literal["auto", "in_core", "sorted"], typer.Option(help="Where it is joined.")] = "auto",
+    without: Annotated[
+        str | None, typer.Option(metavar="nvlink", help="Leave this out of a described machine.")
+    ] = None,
+    gpus: Annotated[str, typer.Option(metavar="0,2|auto", help="GPUs to use.")] = "auto",
+    path: Annotated[
+        Literal["auto", "in_core", "sorted"],
+        typer.Option(help="in_core: in the memory of the GPUs; sorted: out of core, both sides sorted."),
+    ] = "auto",
     memory_limit: Annotated[str | None, typer.Option(metavar="4GiB", help="Memory to use on each GPU.")] = None,
-    pageable: Annotated[bool, typer.Option("--pageable", help="Ordinary memory, in and out.")] = False,
+    pageable: Annotated[bool, typer.Option("--pageable", help="Input and output are in pageable memory.")] = False,
     row_bytes: RowBytes = None,
     plan: options.Plan = None,
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="The best plan.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="Write the best plan.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Plan a join: print the best plan and its predicted time. Nothing is joined."""

@@ -40,7 +40,9 @@ def probe_machine(
     beside: Annotated[
         Path | None, typer.Option(metavar="FILE", help="An older profile, to set beside this one in the report.")
     ] = None,
-    without: Annotated[str | None, typer.Option(metavar="nvlink", help="A described machine without it.")] = None,
+    without: Annotated[
+        str | None, typer.Option(metavar="nvlink", help="Leave this out of a described machine.")
+    ] = None,
     list_them: Annotated[bool, typer.Option("--list", help="Name every measurement and exit.")] = False,
     cluster: Annotated[
         str | None,

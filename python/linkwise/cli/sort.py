@@ -43,11 +43,14 @@ def sort(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            "--by", "-k", metavar="COL[:desc][:nulls-first]", help="A column to sort by; several, one by one."
+            "--by",
+            "-k",
+            metavar="COL[:desc][:nulls-first]",
+            help="A column, or its number from 1; repeatable, or COL,COL.",
         ),
     ] = None,
-    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="Turn the direction of all columns round.")] = False,
-    nulls: Annotated[Literal["first", "last"], typer.Option(help="Where rows without a key go.")] = "last",
+    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="Reverse the direction of all columns.")] = False,
+    nulls: Annotated[Literal["first", "last"], typer.Option(help="Where null keys go.")] = "last",
     unique: Annotated[bool, typer.Option("--unique", "-u", help="Only the first row of each key.")] = False,
     limit: Annotated[int | None, typer.Option(metavar="K", min=0, help="Only the first K rows.")] = None,
     check: Annotated[
@@ -88,7 +91,7 @@ def sort(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the sort.")] = False,
 ) -> None:
-    """Sort files by columns, and write the result to another."""
+    """Sort files by columns, and write the result to another file."""
     if out is None and not check:
         raise UsageError("name the file to write with -o, or --check whether it is in order")
     if check and out is not None:
@@ -97,6 +100,8 @@ def sort(
         check_picture(picture)
     if trace is not None:
         check_trace(trace)
+    options.check_beside("--trace", trace, [*source, out])
+    options.check_beside("--picture", picture, [*source, out])
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
     kept = None if columns is None else [name for text in columns for name in text.split(",")]
     file_options = FileOptions(

@@ -22,7 +22,8 @@ def in_one_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_float16(kind.value_type):  # PyArrow would treat it as integers
         as_bits = pa.chunked_array([_with_values(chunk, chunk.dictionary.view(pa.uint16())) for chunk in column.chunks])
         chunks = in_one_dictionary(as_bits).chunks
-        return pa.chunked_array([_with_values(chunk, chunk.dictionary.view(kind.value_type)) for chunk in chunks])
+        values = chunks[0].dictionary.view(kind.value_type)
+        return pa.chunked_array([_with_values(chunk, values) for chunk in chunks])
     try:
         return column.unify_dictionaries()
     except pa.ArrowException:  # nulls among the values, or types that PyArrow does not unify
@@ -35,15 +36,18 @@ def _with_values(chunk: pa.DictionaryArray, values: pa.Array) -> pa.DictionaryAr
 
 def _one_behind_the_other(column: pa.ChunkedArray) -> pa.ChunkedArray:
     different: list[pa.Array] = []
+    which = []  # of them each chunk has
     for chunk in column.chunks:
-        if not any(chunk.dictionary.equals(other) for other in different):
+        # A dictionary with NaN equals none, not even itself.
+        at = next((at for at, other in enumerate(different) if chunk.dictionary.equals(other)), len(different))
+        if at == len(different):
             different.append(chunk.dictionary)
+        which.append(at)
     begins = np.cumsum([0, *map(len, different)])
     values = pa.concat_arrays(different)
     chunks = []
-    for chunk in column.chunks:
-        before = next(begins[at] for at, other in enumerate(different) if chunk.dictionary.equals(other))
-        indices = pc.add(chunk.indices.cast(pa.int64()), int(before))
+    for chunk, at in zip(column.chunks, which, strict=True):
+        indices = pc.add(chunk.indices.cast(pa.int64()), int(begins[at]))
         try:
             indices = indices.cast(column.type.index_type)
         except pa.ArrowInvalid:
@@ -141,6 +145,17 @@ class SharedDictionaries:
             kind = table.schema.field(number).type
             table = table.set_column(number, table.schema.field(number), pa.chunked_array(chunks, type=kind))
         return table
+
+
+def dictionary_in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A dictionary column in one chunk. Raises ``UsageError`` as ``in_one_dictionary``."""
+    whole = in_one_dictionary(column)
+    if whole.num_chunks <= 1:
+        return whole
+    indices = pa.concat_arrays([chunk.indices for chunk in whole.chunks])
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(indices, whole.chunk(0).dictionary, ordered=whole.type.ordered)]
+    )
 
 
 def has_dictionary_inside(kind: pa.DataType) -> bool:

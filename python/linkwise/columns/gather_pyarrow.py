@@ -13,7 +13,7 @@ import numpy.typing as npt
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Rows
-from linkwise.columns.dictionaries import in_one_dictionary
+from linkwise.columns.dictionaries import dictionary_in_one_piece
 from linkwise.columns.take import take, types_inside
 
 _ROWS_AT_ONCE = 1 << 20  # of a column, per core; their bytes nearly always fit into 32-bit offsets
@@ -26,6 +26,11 @@ def bytes_of(data: pa.Table | pa.RecordBatch | pa.ChunkedArray | pa.Array | npt.
         return data.nbytes
     kinds = [data.type] if isinstance(data, pa.ChunkedArray | pa.Array) else data.schema.types
     return int(data.get_total_buffer_size() if any(map(_has_union, kinds)) else data.nbytes)
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table without rows, of any types: PyArrow's own has none with unions."""
+    return pa.table([pa.chunked_array([], field.type) for field in schema], schema=schema)
 
 
 def _has_union(kind: pa.DataType) -> bool:
@@ -42,13 +47,24 @@ def _has_fixed_width(kind: pa.DataType) -> bool:
 def in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column in one chunk if possible, which is gathered several times faster than many chunks."""
     if pa.types.is_dictionary(column.type):
-        column = in_one_dictionary(column)
+        return dictionary_in_one_piece(column)
+    if _has_float16_dictionary(column.type):
+        return column
     if column.num_chunks <= 1 or (bytes_of(column) > _MOST_IN_ONE_PIECE and not _has_fixed_width(column.type)):
         return column
     try:
         return pa.chunked_array([column.combine_chunks()], type=column.type)
-    except pa.ArrowNotImplementedError:  # for extension types nested in some types
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # nested extension types; dictionaries that differ
         return column
+
+
+def _has_float16_dictionary(kind: pa.DataType) -> bool:
+    """Whether values contain dictionary-encoded half-precision numbers, which PyArrow would unite as integers."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_float16_dictionary(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return bool(pa.types.is_float16(kind.value_type))
+    return pa.types.is_nested(kind) and any(map(_has_float16_dictionary, types_inside(kind)))
 
 
 def _from_chunks(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
@@ -68,10 +84,26 @@ def _from_chunks(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
     return take(pa.concat_arrays(parts), places)
 
 
+def _runs_of_chunks(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
+    """Rows of a column whose chunks cannot be united: a piece for each run of rows from one chunk."""
+    ends = np.cumsum([len(chunk) for chunk in column.chunks])
+    chunk_of = np.searchsorted(ends, rows, "right")
+    begins = np.flatnonzero(np.diff(chunk_of, prepend=-1))
+    return [
+        take(
+            column.chunk(chunk_of[begin]),
+            rows[begin:end] - (ends[chunk_of[begin]] - len(column.chunk(chunk_of[begin]))),
+        )
+        for begin, end in itertools.pairwise([*begins.tolist(), len(rows)])
+    ]
+
+
 def _gather_part(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
     try:
         if column.num_chunks == 1:
             return [take(column.chunk(0), rows)]
+        if _has_float16_dictionary(column.type):
+            return _runs_of_chunks(column, rows)
         return [_from_chunks(column, rows)]
     except pa.ArrowNotImplementedError as error:
         raise UsageError(f"rows of type {column.type} cannot be moved: {error}; cast the column first") from None

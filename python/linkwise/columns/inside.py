@@ -33,8 +33,9 @@ def _way_to(name: str, fields: Sequence[pa.Field]) -> tuple[str, str]:
     """The outermost column, and the path inside it; an empty path for the column itself."""
     if any(field.name == name for field in fields):
         return name, ""
-    structs = [field.name for field in fields if pa.types.is_struct(field.type)]
-    outer = max((struct for struct in structs if name.startswith(f"{struct}.")), key=len)
+    # A name may have dots itself: of 'a.b.c', a column 'a' or 'a.b' may have the field.
+    having = [field.name for field in fields if name in _inside(field)]
+    outer = max(having, key=len)
     return outer, name.removeprefix(f"{outer}.")
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._arrow import pa, pc
-from linkwise.columns.take import plain_of_runs, without_view
+from linkwise.columns.take import plain_of_runs, take, without_view
 from linkwise.runtime.parallel import in_order
 
 _AT_ONCE = 1 << 18  # rows, whose hashes stay in the cores' caches
@@ -131,10 +131,35 @@ def _plain(values: Any) -> list[pa.Array]:  # noqa: PLR0911 - one for each kind 
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return [values.cast(without_view(kind))]
     if pa.types.is_struct(kind):
-        return [values.is_valid(), *values.flatten()]
+        return [values.is_valid(), *(_field(values, at) for at in range(kind.num_fields))]
     if pa.types.is_union(kind):
-        return [pa.array(map(repr, values.to_pylist()), pa.large_string())]
+        return [_hashes_of_union(values)]
     return [_list_of_hashes(values)]
+
+
+def _field(values: pa.StructArray, at: int) -> pa.Array:
+    """A field of structs; what it has beneath a null struct does not matter."""
+    if not pa.types.is_union(values.type.field(at).type):
+        return pc.struct_field(values, [at])
+    return pa.array(_hashes_of(values.field(at)), mask=~np.asarray(values.is_valid()))  # unions have no nulls
+
+
+def _hashes_of_union(values: pa.UnionArray) -> pa.Array:
+    """Hashes of which child each row has, and of its value."""
+    kind = values.type
+    # For a slice, PyArrow's type_codes and offsets are those of the whole array.
+    _, of_codes, *of_places = values.buffers()
+    here = slice(values.offset, values.offset + len(values))
+    codes = np.frombuffer(of_codes, np.int8)[here]
+    places = np.frombuffer(of_places[0], np.int32)[here] if kind.mode == "dense" else np.arange(len(values))
+    hashes = np.zeros((2, len(values)), np.uint64)
+    hashes[0] = codes
+    for number, code in enumerate(kind.type_codes):
+        of_child = codes == code
+        if of_child.any():
+            hashes[1][of_child] = _hashes_of(values.field(number))[places[of_child]]
+    _mix(pa.chunked_array([pa.array(hashes[1])]), hashes[0])
+    return pa.array(hashes[0])
 
 
 def _list_of_hashes(values: Any) -> pa.Array:
@@ -147,7 +172,11 @@ def _list_of_hashes(values: Any) -> pa.Array:
     else:
         lengths = np.asarray(pc.list_value_length(values).cast(pa.int64()).fill_null(0))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        elements = [values.flatten()]
+        if pa.types.is_fixed_size_list(kind):
+            begins = (values.offset + np.arange(len(values))) * kind.list_size
+        else:
+            begins = np.asarray(values.offsets).astype(np.int64)[: len(values)]
+        elements = [take(values.values, np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths))]
     hashes = np.zeros(len(elements[0]), np.uint64)
     for each in elements:
         _mix(pa.chunked_array([each]), hashes)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal, InvalidOperation, localcontext
 from typing import Any
 
 from linkwise._arrow import pa, pc
@@ -28,7 +30,15 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _DEEPEST = 100  # nested parentheses and negations
 _LONGEST_NUMBER = 400  # digits
+_MOST_DIGITS = 1000  # of numbers with an exponent
 _MOST_COMPARISONS = 1000  # PyArrow recurses into them, on a stack of limited size
+
+
+@dataclass(frozen=True)
+class _JustAbove:
+    """A number that a column's type does not have, and the greatest below it that it has."""
+
+    floor: pa.Scalar
 
 
 def column_type(kind: pa.DataType) -> pa.DataType:
@@ -126,7 +136,17 @@ class _Parser:
         kind, text = self._take()
         if kind != "symbol" or text not in _COMPARE:
             raise self._wrong(f"a comparison should stand where {_told(kind, text)} is")
-        return _COMPARE[text](column, self._value(of))
+        return self._compared(column, of, text)
+
+    def _compared(self, column: Any, of: pa.DataType, how: str) -> Any:
+        value = self._value(of)
+        if not isinstance(value, _JustAbove):
+            return _COMPARE[how](column, value)
+        if how in (">", ">="):
+            return column > value.floor
+        if how in ("<", "<="):
+            return column <= value.floor
+        return pc.if_else(column.is_valid(), pa.scalar(how not in ("=", "==")), pa.scalar(None, pa.bool_()))
 
     def _in(self, column: Any, of: pa.DataType) -> Any:
         values: list[Any] = []
@@ -138,17 +158,19 @@ class _Parser:
             raise self._wrong(f"a ')' is missing before {self._next()[1]}")
         kind = column_type(of)
         # A fraction that the column's type cannot represent equals none of its values.
-        same = [value.as_py() for value in values if value.type == kind]
+        same = [value.as_py() for value in values if not isinstance(value, _JustAbove)]
         is_in = column.isin(pa.array(same, kind))
         return pc.if_else(column.is_valid(), is_in, pa.scalar(None, pa.bool_()))
 
     def _value(self, of: pa.DataType) -> Any:
-        """The next value, in the column's type; a fraction as it is if that type has none."""
+        """The next value, in the column's type; ``_JustAbove`` where that type has no such fraction."""
         kind, text = self._take()
         plain: Any
         if kind == "number":
             if len(text) > _LONGEST_NUMBER:
                 raise self._wrong(f"{text[:20]}… is no {of}")
+            if pa.types.is_integer(column_type(of)) or pa.types.is_decimal(column_type(of)):
+                return self._exact(text, column_type(of))
             plain = int(text) if re.fullmatch(r"-?\d+", text) else float(text)
         elif kind == "text":
             plain = text[1:-1].replace("''", "'")
@@ -157,13 +179,22 @@ class _Parser:
         else:
             raise self._wrong(f"a value should stand where {_told(kind, text)} is")
         of = column_type(of)
-        if isinstance(plain, float) and plain.is_integer() and pa.types.is_integer(of):
-            plain = int(plain)
-        is_fraction = isinstance(plain, float) and not pa.types.is_floating(of) and not pa.types.is_decimal(of)
+        is_fraction = isinstance(plain, float) and not pa.types.is_floating(of)
         try:
             return pa.scalar(plain) if is_fraction else pa.scalar(plain).cast(of)
         except (pa.ArrowException, OverflowError, UnicodeEncodeError):
             raise self._wrong(f"{ascii(text)[1:-1]} is no {of}") from None
+
+    def _exact(self, text: str, of: pa.DataType) -> Any:
+        """A number in a type of exact numbers: not by way of a float, which would round it."""
+        try:
+            with localcontext(prec=_MOST_DIGITS):
+                number = Decimal(text)
+                floor = number.quantize(Decimal(1).scaleb(-of.scale if pa.types.is_decimal(of) else 0), ROUND_FLOOR)
+            found = pa.scalar(floor if pa.types.is_decimal(of) else int(floor), of)
+        except (pa.ArrowException, OverflowError, InvalidOperation):
+            raise self._wrong(f"{text} is no {of}") from None
+        return found if floor == number else _JustAbove(found)
 
 
 def filter_from_text(text: str, schema: pa.Schema) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,8 +44,8 @@ class Selection:
 
     def __post_init__(self) -> None:
         """Raise ``UsageError`` for a negative limit."""
-        if self.limit is not None and self.limit < 0:
-            raise UsageError(f"limit is {self.limit}; it is a number of rows")
+        if self.limit is not None and (not isinstance(self.limit, int) or self.limit < 0):
+            raise UsageError(f"limit is {self.limit!r}; it is a number of rows")
 
     @property
     def is_everything(self) -> bool:
@@ -63,7 +63,7 @@ EVERYTHING = Selection()
 def check_nulls(nulls: object) -> None:
     """Raise ``UsageError`` unless it is ``"first"`` or ``"last"``, or several of these."""
     for end in nulls if isinstance(nulls, list | tuple) else [nulls]:
-        if end not in ("first", "last"):
+        if not isinstance(end, str) or end not in ("first", "last"):
             raise UsageError(f"nulls is 'first' or 'last', not {end!r}")
 
 
@@ -133,7 +133,10 @@ def sort_keys_from_text(
             key = _key_of_text(part, columns, nulls, inside)
             if key is None:
                 there_are = ", ".join(columns)
-                raise UsageError(f"there is no column '{part}' among {there_are}; --by is COL, or COL:desc:nulls-first")
+                raise UsageError(
+                    f"there is no column '{part}' among {there_are}; --by is a column or its number, followed by :asc, "
+                    ":desc, :nulls-first or :nulls-last"
+                )
             keys.append(key)
     return sort_keys_of(
         columns, [key.column for key in keys], [key.descending for key in keys], [key.nulls for key in keys],
@@ -159,4 +162,7 @@ def _key_of_text(text: str, columns: Sequence[str], nulls: NullsEnd, inside: Seq
 
 def one_direction(descending: Descending) -> bool:
     """The direction for data without columns. Raises ``UsageError``."""
-    return cast(bool, _one_each(descending, 1, "descending")[0])
+    (given,) = _one_each(descending, 1, "descending")
+    if not isinstance(given, bool | np.bool_):
+        raise UsageError(f"descending is True or False, not {given!r}")
+    return bool(given)

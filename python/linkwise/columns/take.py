@@ -39,6 +39,8 @@ def _is_strange(kind: pa.DataType) -> bool:
     """Whether PyArrow has no ``take`` for a type, or for a type nested in it."""
     if isinstance(kind, pa.BaseExtensionType) or _is_view(kind) or pa.types.is_run_end_encoded(kind):
         return True
+    if pa.types.is_fixed_size_list(kind) and pa.types.is_fixed_size_list(kind.value_type):
+        return True  # of a slice, PyArrow takes other elements
     return pa.types.is_nested(kind) and any(map(_is_strange, types_inside(kind)))
 
 
@@ -72,17 +74,18 @@ def _take_runs(values: pa.RunEndEncodedArray, rows: Rows) -> pa.Array:
 
 
 def _take_lists(values: pa.Array, rows: Rows) -> pa.Array:
-    kind = values.type
+    kind, rows = values.type, rows.astype(np.int64)
     mask = _nulls(values, rows)
     is_there = ~np.asarray(mask)
     if pa.types.is_fixed_size_list(kind):
         first = (values.offset + rows[:, None]) * kind.list_size + np.arange(kind.list_size)
         child = take(values.values, np.where(is_there[:, None], first, -1).ravel())
-        return pa.FixedSizeListArray.from_arrays(child, type=kind, mask=mask)
+        validity = pa.array(is_there).buffers()[1]  # PyArrow's from_arrays divides by the size, which may be 0
+        return pa.Array.from_buffers(kind, len(rows), [validity], children=[child])
     is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
     begins = np.asarray(values.offsets).astype(np.int64)
     sizes = np.asarray(values.sizes).astype(np.int64) if is_view else np.diff(begins)
-    where = np.where(is_there, rows.astype(np.int64), 0) if len(values) else np.zeros(len(rows), np.int64)
+    where = np.where(is_there, rows, 0) if len(values) else np.zeros(len(rows), np.int64)
     lengths = np.where(is_there, sizes[where] if len(values) else 0, 0)
     ends = np.cumsum(lengths)
     # The source index of each element that is taken.

@@ -6,7 +6,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from linkwise.columns.dictionaries import SharedDictionaries
+from linkwise.columns.dictionaries import SharedDictionaries, has_dictionary_inside
 from linkwise.encoders.part_writer import PartWriter
 
 _PART_ROWS = 1 << 17
@@ -20,7 +20,9 @@ class ArrowWriter(PartWriter[pa.Table]):
         super().__init__(_PART_ROWS, memory)
         # In a file, a dictionary cannot be replaced by another, but it can grow.
         self._dictionaries = None if stream else SharedDictionaries(_NO_LIMIT)
-        options = pa.ipc.IpcWriteOptions(unify_dictionaries=True, emit_dictionary_deltas=not stream)
+        # PyArrow unites dictionaries inside of other types, but neither those with nulls nor those of nested values.
+        unite = any(map(has_dictionary_inside, schema.types))
+        options = pa.ipc.IpcWriteOptions(unify_dictionaries=unite, emit_dictionary_deltas=not stream)
         new = pa.ipc.new_stream if stream else pa.ipc.new_file
         self._out = new(file, schema, options=options)
 

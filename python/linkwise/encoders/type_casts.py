@@ -34,7 +34,7 @@ def writable_schema(schema: pa.Schema, file_format: Format) -> pa.Schema:
 
 def writable(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table cast to a schema that ``writable_schema`` made for it."""
-    if table.schema.types == schema.types:
+    if table.schema.types == schema.types or not table.num_columns:
         return table
     columns = [_as(column, field.type) for column, field in zip(table.columns, schema, strict=True)]
     return pa.table(columns, schema=schema)

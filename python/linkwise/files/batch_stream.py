@@ -12,7 +12,7 @@ from typing import Any, Unpack, cast
 import pyarrow as pa
 
 from linkwise._core import Cancelled, UsageError
-from linkwise.columns.sort_keys import By, Descending, Nulls, Selection
+from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, listed
 from linkwise.files.file_join import FileJoin, JoinRequest, open_sides
 from linkwise.files.formats import FileOptions
 from linkwise.files.locations import Source
@@ -53,11 +53,13 @@ def sort_batches(
     """Sort tables as ``sort_file`` does, and return the rows as a stream of Arrow batches instead of writing a file.
 
     A background thread sorts, and blocks while its queue of batches is full. Its errors are raised by the reader.
-    Closing or dropping the reader ends the work, and no run is left behind. Parameters and errors: as ``sort_file``.
+    Dropping the reader ends the work, which PyArrow's ``close`` does not, and no run is left behind. Parameters and
+    errors: as ``sort_file``.
     """
     options = FileOptions(
         column_types=dict(column_types or {}), header=header, input_format=input_format,
-        columns=None if columns is None else list(columns), filter=filter, delimiter=delimiter, null_string=null_string,
+        columns=None if columns is None else listed(columns), filter=filter, delimiter=delimiter,
+        null_string=null_string,
     )  # fmt: skip
     keys_of = partial(keys_of_files, by=by, descending=descending, nulls=nulls, unique=unique)
     _, reader, keys = opened(source, keys_of, options)
@@ -115,9 +117,20 @@ def join_batches(
     )  # fmt: skip
     join = FileJoin(asked, open_sides(asked, only_count=False), ExecutionOptions.of(execution, JoinPlan, None))
     batches = BatchQueue()
-    return pa.RecordBatchReader.from_batches(
-        join.schema(), batches.filled_by(lambda: join.write(batches, lambda _: None))
-    )
+    schema = _with_wide_dictionaries(join.schema())
+    found = batches.filled_by(lambda: join.write(batches, lambda _: None))
+    return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in found))
+
+
+def _with_wide_dictionaries(schema: pa.Schema) -> pa.Schema:
+    """The schema with indices of 32 bits: those of keys of both sides may become that wide."""
+
+    def wide(kind: pa.DataType) -> pa.DataType:
+        if not pa.types.is_dictionary(kind) or kind.index_type.bit_width >= 32:
+            return kind
+        return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+
+    return pa.schema([field.with_type(wide(field.type)) for field in schema], schema.metadata)
 
 
 class BatchQueue:

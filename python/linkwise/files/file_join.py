@@ -12,7 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from linkwise._core import UsageError
-from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.gather_pyarrow import bytes_of, empty_table
 from linkwise.columns.inside import names_inside, outer_columns
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, known_format
 from linkwise.files.listing import expand
@@ -80,6 +80,8 @@ class OpenSides:
 
 def open_sides(asked: JoinRequest, *, only_count: bool) -> OpenSides:
     """Open the files of both sides. Raises ``Error`` with one clear line."""
+    if asked.left is asked.right and isinstance(asked.left, pa.RecordBatchReader):
+        raise UsageError("both sides are one stream, which can be read once; read it into a table")
     groups = [expand(asked.left), expand(asked.right)]
     for path in (path for group in groups for path in group):
         if (asked.options.input_format or known_format(path)) in ARRAY_FORMATS:
@@ -210,7 +212,7 @@ class _AtOnceOrByRuns:
 
     def nothing(self, readers: Sequence[Reader], **how: Any) -> pa.Table:
         """An empty table with the schema of the result. Raises ``UsageError`` for what cannot be joined."""
-        return self._join(*(_schema(reader).empty_table() for reader in readers), **how).table()
+        return self._join(*(empty_table(_schema(reader)) for reader in readers), **how).table()
 
     def write(
         self, writer: TableWriter, check_room: Callable[[int], None], readers: Sequence[Reader], **how: Any

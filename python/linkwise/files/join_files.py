@@ -16,7 +16,7 @@ from linkwise.columns.sort_keys import listed
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
 from linkwise.files.file_join import FileJoin, JoinRequest, open_sides
 from linkwise.files.formats import FileOptions
-from linkwise.files.listing import expand
+from linkwise.files.listing import check_output, expand
 from linkwise.files.locations import RemoteFile, Source, TableSource, is_pipe, target_of
 from linkwise.files.reading.reader import unchanged
 from linkwise.files.writing.directory_writer import writer_of
@@ -139,6 +139,8 @@ def join_files(asked: JoinRequest, out: Path | RemoteFile | None, execution: Exe
     began = time.perf_counter()
     if execution.verify_all:
         _check_can_be_read_twice(asked)
+    if out is not None:
+        check_output(out, [*expand(asked.left), *expand(asked.right)], asked.options)
     join = FileJoin(asked, open_sides(asked, only_count=out is None), execution)
     check = _check_of(asked, join, only_count=out is None) if execution.verify_all else None
     if out is None:

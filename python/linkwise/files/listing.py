@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from linkwise._core import UsageError
-from linkwise.files.formats import ARRAY_FORMATS, known_format, one_clear_line
+from linkwise._core import Error, UsageError
+from linkwise.files.formats import ARRAY_FORMATS, FileOptions, known_format, one_clear_line
 from linkwise.files.locations import PIPE, Location, RemoteFile, is_uri, location_of, remote_file
 
 _HIDDEN = (".", "_")  # files with these prefixes are not part of a directory's table
@@ -29,6 +29,18 @@ def expand(sources: Any) -> list[Location]:
     return found
 
 
+def check_output(out: Path | RemoteFile, sources: Sequence[Location], options: FileOptions) -> None:
+    """Raise ``UsageError`` if an output is one of several inputs, or a directory that has an input in it."""
+    if not isinstance(out, Path) or out == PIPE:
+        return
+    here = [Path(os.path.realpath(source)) for source in sources if isinstance(source, Path) and source != PIPE]
+    target = Path(os.path.realpath(out))
+    if options.is_directory and any(target in source.parents for source in here):
+        raise UsageError(f"{out} is replaced as a whole, and has an input in it; name another directory")
+    if len(sources) > 1 and target in here:
+        raise UsageError(f"{out} is one of the {len(sources)} files that are read; name another output")
+
+
 def _expanded(source: Any) -> Iterable[Location]:
     if is_uri(source):
         return _remote(source)
@@ -38,7 +50,7 @@ def _expanded(source: Any) -> Iterable[Location]:
     if not os.path.exists(location) and glob.has_magic(str(source)):
         found = sorted(glob.glob(str(source), recursive=True))
         if not found:
-            raise UsageError(f"no file is like {source}")
+            raise UsageError(f"no file matches {source}")
         every = (_files_in(each) if each.is_dir() else [each] for each in map(Path, found))
         return dict.fromkeys(itertools.chain(*every))  # '**' matches directories as well as their contents
     return _files_in(location) if os.path.isdir(location) else [location]
@@ -47,8 +59,19 @@ def _expanded(source: Any) -> Iterable[Location]:
 def _files_in(directory: Path) -> list[Path]:
     """The tables in a directory and its subdirectories. Raises ``UsageError``."""
     found: list[Path] = []
-    for folder, folders, names in os.walk(directory):
-        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+    seen: set[tuple[int, int]] = set()  # directories, as links may lead back
+
+    def is_new(folder: str) -> bool:
+        known = len(seen)
+        there = os.stat(folder)
+        seen.add((there.st_dev, there.st_ino))
+        return len(seen) > known
+
+    def fail(error: OSError) -> None:
+        raise Error(f"cannot read {error.filename}: {error.strerror}")
+
+    for folder, folders, names in os.walk(directory, onerror=fail, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN) and is_new(os.path.join(folder, name))]
         inside = [Path(folder, name) for name in names if not name.startswith(_HIDDEN)]
         found += filter(_is_table, inside)
     _check_of_one_format(found, directory)
@@ -84,7 +107,7 @@ def _remote(uri: str) -> Iterable[Location]:
     pattern = name[len(base) + 1 :].split("/")
     like = [each for each in listed if is_like(_inside(each, directory).split("/"), pattern)]
     if not like:
-        raise UsageError(f"no file is like {name}")
+        raise UsageError(f"no file matches {name}")
     return like
 
 

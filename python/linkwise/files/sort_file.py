@@ -15,7 +15,7 @@ from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, SortKey
 from linkwise.encoders.parquet_options import Dictionary, ParquetOptions
 from linkwise.files.file_sort import FileSort
 from linkwise.files.formats import TEXT_FORMATS, FileOptions
-from linkwise.files.listing import expand
+from linkwise.files.listing import check_output, expand
 from linkwise.files.locations import Location, RemoteFile, Source, target_of
 from linkwise.files.reading.reader import Reader, unchanged
 from linkwise.files.reading.readers import keep_of_tables, open_reader
@@ -112,7 +112,7 @@ def sort_file(
 
     """
     parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
-    kept = None if columns is None else list(columns)
+    kept = None if columns is None else listed(columns)
     file_options = FileOptions(
         dtype, dict(column_types or {}), header, input_format, output_format, kept, filter, delimiter, null_string,
         tuple(listed(partition_by)), file_rows, parquet,
@@ -144,7 +144,8 @@ def sort_paths(
     force: bool = False,
 ) -> SortReport:
     """Sort files into one; see ``sort_file``."""
-    _, reader, keys = opened(source, keys_of, options)
+    paths, reader, keys = opened(source, keys_of, options)
+    check_output(out, paths, options)
     return sort_reader(
         reader, out, keys, execution, selection, options, host_memory_limit, temporary_directory, force=force
     )

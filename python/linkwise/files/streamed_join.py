@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise.columns.gather_pyarrow import empty_table
 from linkwise.files.reading.reader import Part, Reader
 from linkwise.files.writing.free_space import Outlook
 from linkwise.files.writing.writer import TableWriter
@@ -115,7 +116,7 @@ class StreamedJoin:
     def write(self, writer: TableWriter, suffix: str, outlook: Outlook, on_progress: Progress) -> int:
         """Write the result; returns its number of rows. ``outlook`` raises if it does not fit on the disk."""
         joined = self.write_nothing(writer, suffix)  # raises errors before the work begins
-        nothing = [reader.schema.empty_table() for reader in self.readers]  # type: ignore[union-attr]
+        nothing = [empty_table(reader.schema) for reader in self.readers]
         held, table = self._held, self._table()
         whole_sides = self.how in ("right", "full") and bool(self.keys.merged)
         row_bytes = [_row_bytes(reader) for reader in self.readers]
@@ -162,7 +163,7 @@ class StreamedJoin:
         assert left is not None and right is not None
         joined = JoinedRows(left, right, self.keys, self.how, suffix, _ON_CORES)
         no_rows = np.empty(0, np.int64)
-        writer.write(joined.gathered(left.empty_table(), right.empty_table(), no_rows, no_rows))
+        writer.write(joined.gathered(empty_table(left), empty_table(right), no_rows, no_rows))
         return joined
 
     def _table(self) -> SharedTable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -243,11 +243,18 @@ def _hold_capsule(values: Any) -> Held:
             if is_polars:
                 return Held(_one_column(column), lambda t: type(values)(values.name, t.column(0), dtype=values.dtype))
             return Held(_one_column(column), lambda t: t.column(0))
-        return Held(table, type(values) if is_polars else _same)
+        return Held(table, partial(_polars_frame, type(values)) if is_polars else _same)
     array = pa.array(values)
     if pa.types.is_struct(array.type):
         return Held(pa.Table.from_batches([pa.RecordBatch.from_struct_array(array)]), _one_batch)
     return Held(_one_column(array), lambda table: _one_array(table.column(0)))
+
+
+def _polars_frame(kind: Any, table: pa.Table) -> Any:
+    """A frame of Polars, which misreads arrays of lists of one size that it has to slice to align their chunks."""
+    is_aligned = len({tuple(map(len, column.chunks)) for column in table.columns}) <= 1
+    has_such_lists = any(map(pa.types.is_fixed_size_list, table.schema.types))
+    return kind(table.combine_chunks() if has_such_lists and not is_aligned else table)
 
 
 def _hold_dlpack(values: Any) -> Held:

@@ -15,7 +15,8 @@ import numpy as np
 from linkwise._arrow import pa
 from linkwise._core import UsageError
 
-_SOURCE = b"linkwise.pandas"  # in a field's metadata: the number of the column that it comes from
+SOURCE = b"linkwise.pandas"
+"""In a field's metadata: the number of the column that it comes from."""
 _NO_ROW = -1
 
 
@@ -51,7 +52,7 @@ class PandasFrames:
                 pa.field(
                     name,
                     pa.int64() if values is None else values.type,
-                    metadata={_SOURCE: str(len(self._sources)).encode()},
+                    metadata={SOURCE: str(len(self._sources)).encode()},
                 )
             )
             if name in keys:
@@ -64,7 +65,7 @@ class PandasFrames:
         """A frame with the original types and a fresh index; columns of other tables get pandas' default types."""
         made, labels = {}, []
         for field in table.schema:
-            number = (field.metadata or {}).get(_SOURCE)
+            number = (field.metadata or {}).get(SOURCE)
             source, kind = (None, None) if number is None else self._sources[int(number)]
             made[field.name] = self._made(table[field.name], source, kind)
             labels.append(field.name if source is None or str(source.name) != field.name else source.name)

@@ -12,6 +12,7 @@ from linkwise._arrow import pa
 from linkwise._core import UsageError
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_columns, gather_rows
+from linkwise.interop.pandas_frames import SOURCE
 from linkwise.joining.type_promotion import in_one_type
 from linkwise.runtime.execution import ExecutionOptions
 
@@ -71,7 +72,8 @@ class JoinedRows:
                 fields[at] = fields[at].with_type(both.type)
                 # Polars' metadata about a column's categories may describe one side only.
                 if pa.types.is_dictionary(both.type) and known != right.schema.field(name).metadata:
-                    fields[at] = fields[at].remove_metadata()
+                    of_pandas = {name: told for name, told in (known or {}).items() if name == SOURCE}
+                    fields[at] = fields[at].with_metadata(of_pandas)
         of_right = [right.schema.get_field_index(name) for name in self._names]
         made += self._rows_of([right.column(at) for at in of_right], right_rows)
         fields += [right.schema.field(at).with_name(self._names[right.schema.field(at).name]) for at in of_right]

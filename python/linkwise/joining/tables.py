@@ -31,7 +31,8 @@ def key_pairs(
 ) -> KeyPairs:  # fmt: skip
     """The key columns that the arguments name; ``inside``: the struct fields of each side. Raises ``UsageError``."""
     if (on is None) == (left_on is None and right_on is None):
-        raise UsageError("name the columns to join by: on=, or left_on= and right_on=")
+        said = "name the columns to join by" if on is None else "the columns to join by are named twice"
+        raise UsageError(f"{said}: give on=, or left_on= and right_on=")
     lefts, rights = (listed(on), listed(on)) if on is not None else (listed(left_on), listed(right_on))
     if on is not None and not lefts:
         raise UsageError("on= names no column; name one at least")
@@ -45,7 +46,10 @@ def key_pairs(
         for name in names:
             if (name not in there_are and name not in fields[-1]) or is_ambiguous(name, list(there_are), inner):
                 told = ", ".join(map(repr, there_are))
-                raise UsageError(f"the {side} table has not one column '{name}'; it has {told}")
+                several = name in there_are or name in inner
+                raise UsageError(
+                    f"the {side} table has {'several columns' if several else 'no column'} '{name}'; it has {told}"
+                )
     return KeyPairs(list(zip(lefts, rights, strict=True)), on is not None, (fields[0], fields[1]))
 
 

@@ -78,7 +78,7 @@ def _nodes_named(name: str) -> tuple[str, int]:
     """The name before the colon, and the number of nodes after it."""
     machine, _, nodes = name.partition(":")
     if ":" in name and re.fullmatch("[0-9]{1,3}", nodes) is None:
-        raise UsageError(f"'{name}': behind the colon stands the number of nodes, as {machine}:4")
+        raise UsageError(f"'{name}': after the colon comes the number of nodes, as {machine}:4")
     return machine, int(nodes or 1)
 
 

@@ -128,7 +128,7 @@ def _chosen(mode: str, tests: str | None) -> tuple[bool, list[str], re.Pattern[s
     chosen = [name for name in families if pattern.search(name)]
     quick = any(pattern.search(name) for name in _QUICK)
     if not chosen and not quick:
-        raise UsageError(f"no measurement is like '{tests}'; linkwise probe --list names them all")
+        raise UsageError(f"no measurement matches '{tests}'; linkwise probe --list names them all")
     return quick, chosen, pattern
 
 
@@ -165,7 +165,7 @@ def probe(
     CorruptDataError
         If a link does not deliver what was sent.
     UsageError
-        If no measurement is like ``tests``.
+        If no measurement matches ``tests``.
 
     """
     quick, families, wanted = _chosen(mode, tests)

@@ -102,7 +102,7 @@ def print_explanation(console: Console, report: SortReport) -> None:
     console.print(f"[bold]{escape(summary(report))}[/bold]; {escape(report.told_plan())}")
     predicted = report.predicted_phases()
     if predicted is None:
-        console.print("Nothing was predicted: the sort was not planned as one.")
+        console.print("Nothing was predicted: no plan was priced, as the cores sorted it at once or in parts.")
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading, side in (("phase", "left"), ("predicted", "right"), ("measured", "right"), ("", "right")):

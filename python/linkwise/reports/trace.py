@@ -110,6 +110,8 @@ def check_trace(path: Path) -> None:
     """Raise ``UsageError`` for a file that cannot be written, before the work is done."""
     if not path.parent.is_dir():
         raise UsageError(f"cannot write {path}: there is no directory {path.parent}")
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a directory")
 
 
 def write_trace(path: str | Path, report: SortReport) -> None:

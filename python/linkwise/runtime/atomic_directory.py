@@ -12,6 +12,7 @@ from typing import Self
 
 from linkwise._core import UsageError
 from linkwise.runtime.atomic_file import SUFFIX, lock, remove_if_abandoned, sync_directory
+from linkwise.runtime.signals import uninterrupted
 
 _REPLACED = "linkwise-old"  # the suffix of a directory's name while another one replaces it
 
@@ -25,7 +26,12 @@ class AtomicDirectory:
     """
 
     def __init__(self, path: Path, *, force: bool = False, resume: bool = False) -> None:
-        self._target = Path(os.path.abspath(path))
+        try:
+            self._target = path.resolve()  # a symbolic link is followed, not replaced
+        except (OSError, RuntimeError) as error:
+            raise UsageError(f"{path} is no directory to write: {error}") from None
+        if not self._target.name:
+            raise UsageError(f"{path} cannot be replaced; name a directory in it")
         self._force, self._resume = force, resume
         self.path = self._beside(SUFFIX)
         """The directory to fill."""
@@ -39,15 +45,23 @@ class AtomicDirectory:
     def __enter__(self) -> Self:
         if self._target.exists() and not self._target.is_dir():
             raise UsageError(f"{self._target} is a file; name a directory, in which several files can be")
-        if not self._force and self._target.exists() and any(self._target.iterdir()):
-            raise UsageError(f"{self._target} has files in it; name another directory, or replace it (--force)")
+        self._check_empty()
         if self._resume and self._take_over():
             return self
         sweep_directories(self._target)
-        self.path.mkdir()
-        self._lock = _opened(self.path)
-        lock(self._lock)
+        try:
+            with uninterrupted("nothing was written"):
+                self.path.mkdir()
+                self._lock = _opened(self.path)
+                lock(self._lock)
+        except BaseException:
+            self.discard()
+            raise
         return self
+
+    def _check_empty(self) -> None:
+        if not self._force and self._target.exists() and any(self._target.iterdir()):
+            raise UsageError(f"{self._target} has files in it; name another directory, or replace it (--force)")
 
     def _take_over(self) -> bool:
         """Take over the latest unfinished directory of a dead process; returns whether there was one."""
@@ -72,30 +86,57 @@ class AtomicDirectory:
     def commit(self) -> None:
         """Move the directory into place."""
         sync_directory(self.path)
+        with uninterrupted(f"{self._target} is complete"):
+            self._check_empty()  # other processes may have written there meanwhile
+            replaced = self._replace() if self._target.exists() else None
+            if replaced is None:
+                self.path.rename(self._target)  # which may be an empty directory
+            sync_directory(self._target.parent)
+            self.leave()
+        if replaced is not None:
+            shutil.rmtree(replaced, ignore_errors=True)
+
+    def _replace(self) -> Path | None:
+        """Put the directory in the place of one that has files; returns where that is now, ``None`` if it has none."""
+        before = self._target.stat()
+        with contextlib.suppress(PermissionError):  # only the superuser may change the owner
+            os.fchown(self._lock, before.st_uid, before.st_gid)
+        os.fchmod(self._lock, before.st_mode & 0o7777)
+        if not any(self._target.iterdir()):
+            return None
+        if _exchange(self.path, self._target):  # the old one has a temporary name now, and is swept if we are killed
+            return self.path
         # If the process is killed in between, the old directory keeps a name that is never swept.
-        before = self._beside(_REPLACED) if self._target.exists() else None
-        if before is not None:
-            self._target.rename(before)
+        replaced = self._beside(_REPLACED)
+        self._target.rename(replaced)
         try:
             self.path.rename(self._target)
         except BaseException:
-            if before is not None:
-                before.rename(self._target)
+            replaced.rename(self._target)
             raise
-        sync_directory(self._target.parent)
-        os.close(self._lock)
-        if before is not None:
-            shutil.rmtree(before, ignore_errors=True)
+        return replaced
 
     def leave(self) -> None:
         """Unlock the directory, and leave it to the next run that resumes."""
-        os.close(self._lock)
-
-    def discard(self) -> None:
-        """Remove the new directory, and leave the target as it was."""
-        shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
+            self._lock = -1
+
+    def discard(self) -> None:
+        """Remove the new directory, and leave the target as it was; after a commit, what has been replaced."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.leave()
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two directories in one step; returns whether the system can."""
+    import ctypes  # noqa: PLC0415 - slow, and seldom needed
+
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return int(renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange)) == 0
 
 
 def _opened(path: Path) -> int:
@@ -112,7 +153,7 @@ def _beside(target: Path) -> list[Path]:
 
 def sweep_directories(target: Path) -> list[Path]:
     """Remove unfinished directories for this target that dead processes have left; returns those removed."""
-    there = _beside(Path(os.path.abspath(target)))
+    there = _beside(target.resolve())
     for entry in there:
         remove_if_abandoned(str(entry), is_directory=True)
     return [entry for entry in there if not entry.exists()]

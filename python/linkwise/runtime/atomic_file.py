@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from linkwise._core import Error, UsageError
+from linkwise.runtime.signals import uninterrupted
 
 SUFFIX = "linkwise-tmp"
 """The suffix of the names of unfinished outputs."""
@@ -70,12 +71,13 @@ class AtomicFile:
         """Flush the file to disk, then move it into place."""
         self.file.flush()
         os.fsync(self.file.fileno())
-        if self._temporary is None:
-            self._temporary = self._give_a_name()
-        self._temporary.replace(self._path)
-        self._temporary = None
-        self.file.close()
-        sync_directory(self._path.parent)
+        with uninterrupted(f"{self._path} is complete"):
+            if self._temporary is None:
+                self._temporary = self._give_a_name()
+            self._temporary.replace(self._path)
+            self._temporary = None
+            self.file.close()
+            sync_directory(self._path.parent)
 
     def discard(self) -> None:
         """Drop the new file, and leave the target as it was."""

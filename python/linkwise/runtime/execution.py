@@ -206,7 +206,9 @@ _DEFAULTS = {
 def _check_names(given: Any) -> None:
     unknown = set(given) - set(_DEFAULTS)
     if unknown:
-        raise TypeError(f"unexpected keyword argument '{min(unknown)}'; how it runs say {', '.join(_DEFAULTS)}")
+        raise TypeError(
+            f"unexpected keyword argument '{min(unknown)}'; those that say how it runs are {', '.join(_DEFAULTS)}"
+        )
 
 
 def _sort_of(plan: SortPlan | JoinPlan) -> SortPlan | None:

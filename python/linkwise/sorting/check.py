@@ -11,7 +11,7 @@ from linkwise._arrow import pa
 from linkwise._core import CorruptDataError
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_rows
-from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_array
+from linkwise.columns.key_types import arrow_of_numbers, key_type_of, keys_of_array, plain_array
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey
 from linkwise.interop.containers import ONE_COLUMN, Contents, hold
 from linkwise.sorting.row_keys import RowKeys
@@ -23,7 +23,9 @@ def first_out_of_order(contents: Contents, keys: list[SortKey], *, unique: bool 
     With ``unique``, repeated keys are out of order as well. For an array, only the direction of the first key counts.
     """
     if isinstance(contents, np.ndarray):
-        contents = pa.table({ONE_COLUMN: arrow_of_numbers(keys_of_array(plain_array(contents)))})
+        numbers = keys_of_array(plain_array(contents))
+        key_type_of(numbers.dtype)  # raises an error if they have no order
+        contents = pa.table({ONE_COLUMN: arrow_of_numbers(numbers)})
         keys = [SortKey(ONE_COLUMN, keys[0].descending)]
     rows, core = len(contents), RowKeys(contents, keys).core
     row: int = core.first_descent()

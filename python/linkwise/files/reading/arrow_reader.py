@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise._core import UsageError
+from linkwise.columns.gather_pyarrow import empty_table
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import Location
 from linkwise.files.reading.arrow_sizes import ARROW_FILE, decoded_sizes
@@ -75,7 +76,7 @@ class ArrowReader(TableReader):
             ThreadPoolExecutor(os.cpu_count(), initializer=_core.work_alone) as pool,
         ):
             tables = list(pool.map(kept, self._batches()))
-            return pa.concat_tables(tables) if tables else seen(self.schema.empty_table())
+            return pa.concat_tables(tables) if tables else seen(empty_table(self.schema))
 
     def check_unchanged(self) -> None:
         """See ``Reader``."""

@@ -9,6 +9,7 @@ import numpy as np
 from linkwise._arrow import pa, pc
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_rows
+from linkwise.columns.gather_pyarrow import empty_table
 
 
 def rows_that_pass(table: pa.Table, rows: pc.Expression) -> Rows | None:
@@ -46,7 +47,7 @@ class FilteredPart:
         held, passed = self._held, self._passed
         schema = pa.schema([self._schema.field(name) for name in columns], self._schema.metadata)
         if passed is not None and not len(passed):
-            return schema.empty_table()
+            return empty_table(schema)
         others = [name for name in columns if name not in held.schema.names]
         decoded = self._decode(others) if others else held
         whole = pa.table([(decoded if name in others else held)[name] for name in columns], schema=schema)

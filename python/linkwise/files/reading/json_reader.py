@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,12 +15,15 @@ import pyarrow.json
 
 from linkwise import _core
 from linkwise._core import Error
+from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.locations import Location, name_of
 from linkwise.files.reading.line_reader import BLOCK_OF_A_CORE, LineReader, rows_of
 
 _LOOKED_AT = 100  # lines that determine the order of columns
 _DEEPEST = 200  # nesting depth of values
+_MOST_DIGITS = 38  # of a decimal of 128 bits
+_LONG_INTEGER = re.compile(rb"[0-9]{19}")  # or a part of other text
 
 
 class JsonReader(LineReader):
@@ -34,15 +38,36 @@ class JsonReader(LineReader):
                 for name, alias in options.column_types.items()
                 if any(json.dumps(name, ensure_ascii=escaped).encode() in beginning for escaped in (False, True))
             }
-            self._check_depth(beginning)
-            how = pa.json.ReadOptions(block_size=max(len(beginning), 1))
-            found = pa.json.read_json(
-                pa.BufferReader(beginning), how, _parsing(pa.schema(list(given.items())), "infer")
-            )
+            self._check(beginning)
+            found = _inferred(beginning, given)
+            if wide := self._wide_integers(found.schema, beginning, given):
+                given |= wide
+                found = _inferred(beginning, given)
         # PyArrow puts columns whose types are given before the others.
         self._all_names = _as_lines_have_them(found.schema.names, beginning) if given else found.schema.names
         self._set_schema(pa.schema([found.schema.field(name) for name in self._all_names]))
         self._all = self.schema
+
+    def _wide_integers(self, schema: pa.Schema, beginning: bytes, given: Collection[str]) -> dict[str, pa.DataType]:
+        """Types for columns of integers beyond 64 bits; as PyArrow's floats, different integers would be equal."""
+        floats = {field.name for field in schema if field.type == pa.float64() and field.name not in given}
+        if not floats or not _LONG_INTEGER.search(beginning):
+            return {}
+        wide: set[str] = set()
+        for line in beginning.split(b"\n"):
+            with contextlib.suppress(ValueError, AttributeError):  # an object of several lines
+                row = json.loads(line)
+                for name in floats & row.keys():
+                    value = row[name]
+                    if isinstance(value, float):
+                        floats.discard(name)
+                    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+                        wide.add(name)
+        kind = pa.decimal128(_MOST_DIGITS, 0)
+        for name in wide & floats:
+            told = f"{self.path}: column {name!r} has integers of more than 64 bits, which are read as {kind}"
+            warn_caller(told, FallbackWarning)
+        return dict.fromkeys(wide & floats, kind)
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
         rows = 0
@@ -68,7 +93,7 @@ class JsonReader(LineReader):
 
     def _batches_of(self, text: Any, block: int) -> list[pa.RecordBatch]:
         """The rows of a part. Raises ``ArrowInvalid``."""
-        self._check_depth(text)
+        self._check(text)
         how = pa.json.ReadOptions(block_size=block)
         wanted = self._all if self.carried is None else pa.schema([self._all.field(n) for n in self._parsed_names])
         others = "error" if self.carried is None else "ignore"
@@ -76,7 +101,15 @@ class JsonReader(LineReader):
         batches = list(found.to_batches())
         return batches if self.carried is None else self._beside_rows(batches, text, has_names=False)
 
-    def _check_depth(self, text: Any) -> None:
+    def _check(self, text: Any) -> None:
+        """Raise ``Error`` for text that PyArrow would not refuse, though it should, or crash by."""
+        whole = pa.Array.from_buffers(
+            pa.large_string(), 1, [None, pa.py_buffer(np.array([0, len(text)], np.int64)), pa.py_buffer(text)]
+        )
+        try:
+            whole.validate(full=True)
+        except pa.ArrowInvalid:
+            raise Error(f"{name_of(self.path, 'read')} is not UTF-8; convert it") from None
         if _core.json_depth(np.frombuffer(text, np.uint8)) > _DEEPEST:
             raise Error(f"{name_of(self.path, 'read')}: values are in each other more than {_DEEPEST} deep")
 
@@ -89,6 +122,12 @@ class JsonReader(LineReader):
         is_blank = pc.equal(pc.binary_length(inner), 0)
         is_row = pc.invert(is_blank)
         return rows.filter(is_row) if _are_objects(inner.filter(is_row), b"}") else None
+
+
+def _inferred(text: bytes, given: dict[str, pa.DataType]) -> pa.Table:
+    """The rows of the beginning, with types inferred where none is given."""
+    how = pa.json.ReadOptions(block_size=max(len(text), 1))
+    return pa.json.read_json(pa.BufferReader(text), how, _parsing(pa.schema(list(given.items())), "infer"))
 
 
 def _are_objects(lines: pa.Array, end: bytes) -> bool:

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from linkwise._core import Error, UsageError
 from linkwise._typing import Format, Rows
-from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.gather_pyarrow import bytes_of, empty_table
 from linkwise.columns.take import compact_views
-from linkwise.encoders.type_casts import writable_schema
+from linkwise.encoders.type_casts import writable, writable_schema
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import Location, RemoteFile, is_pipe
 from linkwise.interop.containers import Contents
@@ -289,7 +289,11 @@ class TableReader(Reader):
         """A table or batch cast to the plain types."""
         if self._plain is None:
             return rows
-        return rows.cast(pa.schema([self._plain.field(name) for name in rows.schema.names], rows.schema.metadata))
+        plain = pa.schema([self._plain.field(name) for name in rows.schema.names], rows.schema.metadata)
+        if isinstance(rows, pa.Table):
+            return writable(rows, plain)
+        columns = writable(pa.Table.from_batches([rows]), plain).columns
+        return pa.record_batch([column.chunk(0) for column in columns], schema=plain)
 
     def _kept(self, rows: Any) -> Any:
         """The requested rows and columns of a table or batch."""
@@ -354,7 +358,7 @@ def in_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: i
 
 def columns_in(rows: Any, schema: pa.Schema) -> list[str]:
     """The columns that an expression refers to: those without which it fails. Raises ``ArrowException``."""
-    empty = schema.empty_table()
+    empty = empty_table(schema)
     empty.filter(rows)
 
     def is_needed(name: str) -> bool:

@@ -16,6 +16,7 @@ from linkwise import _core
 from linkwise._core import UsageError
 from linkwise._typing import Format
 from linkwise.columns.row_filter import filter_from_text
+from linkwise.columns.sort_keys import listed
 from linkwise.encoders.type_casts import writable_schema
 from linkwise.files.formats import (
     ARRAY_FORMATS,
@@ -119,6 +120,8 @@ def _open_one(path: Location, options: FileOptions) -> Reader:
 
 
 def _open_here(path: Path, options: FileOptions) -> Reader:
+    with one_clear_line("read", path):
+        path.stat()  # before its name is doubted
     kind = format_of(path, options.input_format)
     if kind in ARRAY_FORMATS:
         return ArrayReader(path, kind, options.dtype)
@@ -150,7 +153,9 @@ def open_readers(groups: Sequence[Sequence[Location]], options: FileOptions) -> 
     """As ``open_reader``, for several groups of files; options may name columns of any group. Raises ``Error``."""
     if [path for paths in groups for path in paths].count(PIPE) > 1:
         raise UsageError("standard input can be named once")
-    readers = [_open_group(paths, options) for paths in groups]
+    opened = [[_open_one(path, options) for path in paths] for paths in groups]
+    _check_formats(options, {reader.format for of_group in opened for reader in of_group})
+    readers = [_together(of_group, paths) for of_group, paths in zip(opened, groups, strict=True)]
     check_column_types(options, list(dict.fromkeys(name for reader in readers for name in reader.columns)))
     return readers
 
@@ -164,8 +169,16 @@ def check_column_types(options: FileOptions, there_are: Sequence[str]) -> None:
             )
 
 
-def _open_group(paths: Sequence[Location], options: FileOptions) -> Reader:
-    readers = [_open_one(path, options) for path in paths]
+def _check_formats(options: FileOptions, formats: set[Format]) -> None:
+    """Raise ``UsageError`` if an option is given that files of these formats do not have."""
+    named = ", ".join(sorted(formats))
+    if options.column_types and not formats & {*TEXT_FORMATS}:
+        raise UsageError(f"types are given for columns of text, and the input is {named}; leave types out")
+    if options.dtype is not None and not formats & {*ARRAY_FORMATS}:
+        raise UsageError(f"dtype is the type of the numbers in a .bin file, and the input is {named}; leave it out")
+
+
+def _together(readers: Sequence[Reader], paths: Sequence[Location]) -> Reader:
     arrays = [reader for reader in readers if isinstance(reader, ArrayReader)]
     tables = [reader for reader in readers if isinstance(reader, TableReader)]
     if arrays and tables:
@@ -190,6 +203,7 @@ def keep_of_tables(reader: Reader, columns: Sequence[str] | None, rows: Any | No
     """Restrict a reader to these columns, and to rows by an expression or text. Raises ``UsageError``."""
     if columns is None and rows is None:
         return
+    columns = None if columns is None else list(dict.fromkeys(listed(columns)))
     for name in columns or ():
         if name not in reader.columns:
             raise UsageError(f"there is no column '{name}' to keep; there are {', '.join(reader.columns)}")

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from linkwise._core import UsageError
 from linkwise.columns.decode import decoded
+from linkwise.columns.gather_pyarrow import empty_table
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.reading.reader import in_parts, numbered, unused_name
 from linkwise.files.spilling.external_sort import BATCHES_IN_MEMORY, SpillSort
@@ -39,6 +40,12 @@ class Side:
     schema: pa.Schema
     batches: Iterable[pa.Table]
     size: int | None
+
+
+def _with_numbers(side: Side, name: str) -> Side:
+    """The side with its row numbers as another column."""
+    schema = side.schema.append(pa.field(name, pa.int64()))
+    return replace(side, schema=schema, batches=numbered(side.batches, name))
 
 
 @dataclass(frozen=True)
@@ -65,16 +72,19 @@ class SpilledJoin:
             with self.parts(left, right) as parts:
                 yield (table for part in parts for table in join(*part))
             return
-        number = unused_name("row", [*left.schema.names, *right.schema.names])
-        of_left = left.schema.append(pa.field(number, pa.int64()))
-        with_rows = replace(left, schema=of_left, batches=numbered(left.batches, number))
-        schema = next(join(of_left.empty_table(), right.schema.empty_table())).schema
-        with self.parts(with_rows, right) as parts:
-            sort = self._sort([SortKey(number)], left.size)
+        names = [*left.schema.names, *right.schema.names]
+        numbers = [unused_name("row", names)]
+        left = _with_numbers(left, numbers[0])
+        if self.how in ("right", "full"):  # rows without a left partner, in the order of the right side
+            numbers.append(unused_name("row", [*names, *numbers]))
+            right = _with_numbers(right, numbers[1])
+        schema = next(join(empty_table(left.schema), empty_table(right.schema))).schema
+        with self.parts(left, right) as parts:
+            sort = self._sort([*map(SortKey, numbers)], left.size)
             batches = (batch for part in parts for table in join(*part) for batch in table.to_batches())
             of_parts = in_parts(batches, schema, max(sort.memory // BATCHES_IN_MEMORY, 1))
             with sort.merged(of_parts) as (runs, tables):
-                yield (table.drop_columns(number) for table in (tables if runs else [schema.empty_table()]))
+                yield (table.drop_columns(numbers) for table in (tables if runs else [empty_table(schema)]))
 
     @contextmanager
     def parts(self, left: Side, right: Side) -> Iterator[Iterator[Parts]]:
@@ -139,7 +149,7 @@ class _Cursor:
     def __init__(self, tables: Iterator[pa.Table], keys: _KeyColumns, schema: pa.Schema) -> None:
         self._tables, self._keys, self._columns = tables, keys, schema.names
         self._next = next(tables, None)
-        self._rows = keys.added(schema.empty_table())
+        self._rows = keys.added(empty_table(schema))
         self._row_keys: RowKeys | None = None
 
     @property

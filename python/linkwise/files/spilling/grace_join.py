@@ -21,6 +21,7 @@ from linkwise import _core
 from linkwise._typing import Array
 from linkwise.columns.decode import decoded
 from linkwise.columns.gather import gather_rows
+from linkwise.columns.gather_pyarrow import empty_table
 from linkwise.files.reading.reader import Part, Reader, Seen, bytes_of_rows, in_parts, not_looked_at
 from linkwise.files.spilling.spill_file import Run, SpillFile
 from linkwise.files.streamed_join import StreamedJoin, key_kinds, parts_of
@@ -180,7 +181,7 @@ class SpilledRows(Reader):
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
         runs = in_order(partial(self._run, run) for run in self._runs)
-        contents: Contents = seen(pa.concat_tables([self.schema.empty_table(), *runs]))
+        contents: Contents = seen(pa.concat_tables([empty_table(self.schema), *runs]))
         return contents
 
     def _run(self, run: Run) -> pa.Table:

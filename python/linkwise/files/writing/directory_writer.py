@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from linkwise._core import Error, UsageError
 from linkwise.columns.gather import gather_rows
+from linkwise.columns.gather_pyarrow import empty_table
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, one_clear_line
 from linkwise.files.locations import PIPE, RemoteFile, is_pipe
@@ -66,7 +67,9 @@ class DirectoryWriter:
         verify_all: bool = False, order: Sequence[SortKey] = (),
     ) -> None:  # fmt: skip
         if isinstance(path, RemoteFile) or path == PIPE or is_pipe(path):
-            raise UsageError(f"{path}: several files are written into a directory of this machine; name one")
+            raise UsageError(
+                f"{path}: partition_by and file_rows write into a directory of this machine; name one, or use a cluster"
+            )
         if like.format in ARRAY_FORMATS:
             raise UsageError(f"{path}: several files are written of tables, and {like.format} has no columns")
         if options.file_rows is not None and options.file_rows < 1:
@@ -88,6 +91,8 @@ class DirectoryWriter:
             self._check(schema)
 
     def _check(self, schema: pa.Schema) -> None:
+        if len(set(self._by)) < len(self._by):
+            raise UsageError(f"the output is partitioned by {', '.join(self._by)}; name each column once")
         for name in self._by:
             if name not in schema.names:
                 raise UsageError(f"there is no column '{name}' to partition by; there are {', '.join(schema.names)}")
@@ -190,7 +195,7 @@ class DirectoryWriter:
             self._end(directory)
         if not self._numbers and self._schema is not None:  # a result without rows still has columns
             with self._new(self._directory.path, 0) as nothing:
-                nothing.write(self._schema.empty_table().drop_columns(self._by))
+                nothing.write(empty_table(self._schema).drop_columns(self._by))
         self._directory.commit()
 
     def _give_up(self) -> None:

@@ -21,6 +21,7 @@ from linkwise.columns.sort_keys import SortKey
 from linkwise.interop.containers import Contents
 from linkwise.sorting.check import check_in_order
 
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
 _AT_ONCE = 16 << 20  # bytes
 
 
@@ -47,8 +48,8 @@ class OutputCheck:
         """Record a table that is written to the file, on any thread."""
         if self._decodes:
             with self._lock:
-                self._schema = table.schema
-            self._given.add(table)
+                self._schema = _as_read(table.schema) if self._kind == "parquet" else table.schema
+            self._given.add(table if table.schema.equals(self._schema) else table.cast(self._schema))
         return table
 
     def see_in_order(self, contents: Contents, first: int) -> None:
@@ -121,6 +122,27 @@ class OutputCheck:
             for table in parts:
                 same = self._schema is None or table.schema.equals(self._schema)
                 yield table if same else table.cast(self._schema)
+
+
+def _as_read(schema: pa.Schema) -> pa.Schema:
+    """The schema without dictionaries that PyArrow's Parquet reader does not restore: all but those of text."""
+    return pa.schema([field.with_type(_type_as_read(field.type)) for field in schema], schema.metadata)
+
+
+def _type_as_read(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        is_text = any(is_kind(kind.value_type) for is_kind in _TEXT)
+        return kind if is_text else kind.value_type
+
+    def field(at: int) -> pa.Field:
+        return kind.field(at).with_type(_type_as_read(kind.field(at).type))
+
+    if pa.types.is_struct(kind):
+        return pa.struct([field(at) for at in range(kind.num_fields)])
+    for is_kind, make in ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list)):
+        if is_kind(kind):
+            return make(field(0))
+    return pa.list_(field(0), kind.list_size) if pa.types.is_fixed_size_list(kind) else kind
 
 
 class SeenFile(io.RawIOBase):

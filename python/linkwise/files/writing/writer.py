@@ -18,6 +18,7 @@ from linkwise._typing import Format
 from linkwise.columns.sort_keys import SortKey
 from linkwise.encoders.arrow_writer import ArrowWriter
 from linkwise.encoders.output_file import OutputFile
+from linkwise.encoders.parquet_options import ParquetOptions
 from linkwise.encoders.parquet_writer import ParquetWriter
 from linkwise.encoders.part_writer import PartWriter
 from linkwise.encoders.type_casts import writable, writable_schema
@@ -47,8 +48,16 @@ def format_of_output(path: Path | RemoteFile, options: FileOptions, like: Reader
     """
     named = options.output_format
     if options.is_directory:
-        return format_of(path, named or known_format(path) or like.format)
-    return format_of(path, named or (like.format if path == PIPE else None))
+        kind = format_of(path, named or known_format(path) or like.format)
+    elif isinstance(path, Path) and path.is_dir():
+        raise UsageError(f"{path} is a directory; name a file in it, or partition_by or file_rows for a directory")
+    else:
+        kind = format_of(path, named or (like.format if path == PIPE else None))
+    if kind != "parquet" and options.parquet != ParquetOptions():
+        raise UsageError(
+            f"codec, row groups, dictionary and page index are chosen for Parquet, and {path} is {kind}; leave them out"
+        )
+    return kind
 
 
 class TableWriter(Protocol):
@@ -114,7 +123,9 @@ class Writer:
     ) -> None:
         kind = format_of_output(path, options, like)
         if (kind in ARRAY_FORMATS) != (like.format in ARRAY_FORMATS):
-            raise UsageError(f"{path}: {like.format} cannot become {kind}; give both the same kind of contents")
+            raise UsageError(
+                f"{path}: {like.format} cannot become {kind}: arrays stay arrays (.npy, .bin), and tables stay tables"
+            )
         if path == PIPE and kind in ARRAY_FORMATS:
             raise UsageError(f"{kind} cannot be written to standard output; tables can")
         self._path = path

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <vector>
 #include <utility>
+#include <vector>
 
 #include "linkwise/device/cuda/current_device.hpp"
 #include "linkwise/device/cuda/driver.hpp"

@@ -168,8 +168,7 @@ void p2p_merge_sort(Runtime& runtime, Router& router, std::vector<Chunk>& chunks
     throw UsageError("p2p_merge runs on 2, 4, 8, … GPUs, not on " + std::to_string(chunks.size()) + "; use radix");
   std::vector<int> gpus;
   for (const Chunk& chunk : chunks) gpus.push_back(chunk.stream().place.index);
-  if (!runtime.reach_each_other(gpus))
-    throw UsageError(p2p_needs_peers);
+  if (!runtime.reach_each_other(gpus)) throw UsageError(p2p_needs_peers);
   runtime.set_phase("sort");
   const bool by_msd = chunks_suit_msd_sort(runtime, chunks);
   for (Chunk& chunk : chunks) sort_locally(runtime, chunk, {0, chunk.type().key_bits()}, by_msd);

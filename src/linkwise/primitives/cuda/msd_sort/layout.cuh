@@ -26,7 +26,7 @@ constexpr int table_cells = 1 << table_bits;
 constexpr int usual_levels = 3;  // launched as separate kernels; only unusual keys need more
 constexpr std::uint32_t copied_at_once = 1 << 16;
 constexpr std::uint32_t room_after_entries = 4;  // a vector
-constexpr std::uint32_t most_blocks = 1024;  // of each of a level's kernels except the counting one
+constexpr std::uint32_t most_blocks = 1024;      // of each of a level's kernels except the counting one
 
 template <typename Value>
 constexpr bool has_bytes = !std::is_same_v<Value, NoValue>;
