@@ -74,9 +74,10 @@ bench: build $(VENV)/ready-to-test
 	$(BIN)/python benchmarks/sort.py
 	$(BIN)/python benchmarks/numpy_arrays.py
 	$(BIN)/python benchmarks/arrow_joins.py
-	$(BIN)/python -m linkwise bench plan --output build/bench/plan.json
-	$(BIN)/python -m linkwise bench join --workload A --output build/bench/join-a.json
-	$(BIN)/python -m linkwise bench join --workload B --output build/bench/join-b.json
+	machine=$$($(BIN)/python -c "from linkwise import local_machine; print('local' if local_machine() else 'h200x8')"); \
+	$(BIN)/python -m linkwise bench plan --machine $$machine --output build/bench/plan.json && \
+	$(BIN)/python -m linkwise bench join --machine $$machine --workload A --output build/bench/join-a.json && \
+	$(BIN)/python -m linkwise bench join --machine $$machine --workload B --output build/bench/join-b.json
 
 ## make swarm   sorts and joins drawn at random, for MINUTES=60, each checked against NumPy, DuckDB and Polars
 MINUTES ?= 60

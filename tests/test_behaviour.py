@@ -90,8 +90,9 @@ def ties() -> str:
         f"| … descending as well | `{order(descending=True)}` |",
         f"| `top_k(…, 2)`: the first of equal keys | `{top}` |",
         f"| `unique`: the first of each key | `{first}` |",
-        f"| `unique` of `0.0 -0.0 NaN NaN 0.0`: what the order tells apart is not the same | {different(floats)} |",
-        f"| `unique` of `null 1 null`: nulls are | {different(pa.array([None, 1, None]))} |",
+        "| `unique` of `0.0 -0.0 NaN NaN 0.0`: values that are sorted differently are distinct "
+        f"| {different(floats)} |",
+        f"| `unique` of `null 1 null`: nulls are equal | {different(pa.array([None, 1, None]))} |",
     ]
     return "\n".join(told) + "\n"
 

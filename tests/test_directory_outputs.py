@@ -168,7 +168,7 @@ def test_what_cannot_be_done_is_one_line(options: dict[str, Any], told: str, tmp
     (tmp_path / "file").write_text("")
     with pytest.raises(linkwise.UsageError, match="is a file; name a directory"):
         linkwise.sort_file(trips(), tmp_path / "file", by="id", file_rows=3, output_format="parquet", **CPU)
-    with pytest.raises(linkwise.UsageError, match="several files are written into a directory"):
+    with pytest.raises(linkwise.UsageError, match="write into a directory of this machine"):
         linkwise.sort_file(trips(), "-", by="id", file_rows=3, **CPU)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

@@ -277,7 +277,7 @@ def test_what_it_cannot_is_said() -> None:
         "order is 'key', 'left' or None, not 'right'",
         lambda: linkwise.join(table, table, on="k", order="right", machine=MACHINE),
     )
-    told("not one column 'x'", lambda: linkwise.join(table, table, on="x", machine=MACHINE))
+    told("no column 'x'", lambda: linkwise.join(table, table, on="x", machine=MACHINE))
     floats = {"k": [keys + 0.5, keys + 0.5], "v": [keys, keys]}
     told("both signed or both unsigned", lambda: linkwise.join(table, floats, on="k", machine=MACHINE))
     wide = {"k": [keys * 2**60, keys], "v": [keys * 2**60, keys]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import subprocess
@@ -73,6 +74,47 @@ def test_long_integers_in_json_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "f.jsonl").write_text('{"a":123456789012345678902}\n{"a":0.5}\n')  # floats, then
     linkwise.sort_file(tmp_path / "f.jsonl", tmp_path / "o.parquet", by="a")
     assert pq.read_schema(tmp_path / "o.parquet").field("a").type == pa.float64()
+
+
+def test_dates_in_json(tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_text('{"d":"2020-01-02","n":1}\n{"d":"2020-01-01","n":2}\n')
+    dates = pa.table({"d": pa.array([18262], pa.date32())})
+    linkwise.join_file(tmp_path / "d.jsonl", dates, tmp_path / "o.parquet", "d", column_types={"d": "date32"})
+    assert pq.read_table(tmp_path / "o.parquet").to_pydict() == {"d": [datetime.date(2020, 1, 1)], "n": [2]}
+
+
+def test_a_header_without_a_line_end(tmp_path: Path) -> None:
+    (tmp_path / "h.csv").write_text("k,v")
+    assert linkwise.sort_file(tmp_path / "h.csv", tmp_path / "o.parquet", by="k").rows == 0
+    assert pq.read_schema(tmp_path / "o.parquet").names == ["k", "v"]
+    told = run("sort", "-", "-o", "p.parquet", "-k", "k", input="k,v", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert pq.read_metadata(tmp_path / "p.parquet").num_rows == 0
+
+
+@pytest.mark.parametrize("out", ["o.csv", "o.parquet"])
+@pytest.mark.parametrize("limit", [None, "64KiB"])
+def test_a_quote_that_is_not_closed(out: str, limit: str | None, tmp_path: Path) -> None:
+    rows = "a,b\n3,x\n" + "7,y\n" * 20_000
+    for end in ('1,"broken\n2,y\n0,z\n', '1,"broken\n2,y\n0,z', '1,"broken\n'):
+        (tmp_path / "u.csv").write_text(rows + end)
+        with pytest.raises(linkwise.Error, match="a quote is open at its end"):
+            linkwise.sort_file(tmp_path / "u.csv", tmp_path / out, by="a", host_memory_limit=limit)
+    for end in ('1,"whole\n2,y"\n', '1,"whole\n2,y"', '1,"a\n"\r\n', "1,5 inches\n"):
+        (tmp_path / "u.csv").write_text(rows + end)
+        assert linkwise.sort_file(tmp_path / "u.csv", tmp_path / out, by="a", host_memory_limit=limit).rows == 20_002
+
+
+def test_pages_that_do_not_match_their_checksums(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"k": range(1000, 2000)}), tmp_path / "t.parquet", write_page_checksum=True, compression="none",
+        use_dictionary=False,
+    )  # fmt: skip
+    damaged = bytearray((tmp_path / "t.parquet").read_bytes())
+    damaged[damaged.index((1500).to_bytes(8, "little"))] ^= 1
+    (tmp_path / "t.parquet").write_bytes(damaged)
+    with pytest.raises(linkwise.Error, match="could not verify page integrity|checksum|CRC"):
+        linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.parquet", by="k")
 
 
 def test_json_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
@@ -178,6 +220,14 @@ def test_signals_that_are_ignored_stay_ignored(tmp_path: Path) -> None:
         process.send_signal(each)
     assert process.wait(60) == 0
     assert pq.read_metadata(tmp_path / "o.parquet").num_rows == 3_000_000
+
+
+def test_memory_that_is_too_little_for_a_join(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": range(1_000_000)}), tmp_path / "t.parquet")
+    with pytest.raises(linkwise.UsageError, match=r"1,024 bytes of host memory are too little for [\d,]+; give"):
+        linkwise.join_file(*[tmp_path / "t.parquet"] * 2, tmp_path / "o.parquet", "k", host_memory_limit="1KiB")
+    with pytest.raises(linkwise.UsageError, match="a filter is text or an expression of PyArrow, not a"):
+        linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.parquet", by="k", filter=7)
 
 
 def test_help_without_a_command_says_nothing_more() -> None:

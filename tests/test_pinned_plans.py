@@ -63,8 +63,8 @@ def test_few_samples(samples: int, more: dict[str, Any]) -> None:
         ),
         (
             lambda: linkwise.join_count(
-                LEFT, RIGHT, machine="dgx2",
-                plan=JoinPlan(path="sorted", sort=SortPlan(exchange="fused", gpus=(0, 1))),
+                LEFT, RIGHT, machine="dgx1-v100",
+                plan=JoinPlan(path="sorted", sort=SortPlan(exchange="fused", gpus=(0, 5))),
             ),
             "exchange is fused",
         ),

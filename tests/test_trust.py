@@ -470,6 +470,7 @@ def test_signals_while_modules_are_imported(number: signal.Signals, tmp_path: Pa
     done = subprocess.run(
         [sys.executable, "-m", "linkwise", "doctor"], capture_output=True, text=True, check=False,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # even if these tests ignore it, as behind nohup
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (130, "linkwise: interrupted; nothing was written\n")
 

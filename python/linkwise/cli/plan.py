@@ -219,6 +219,8 @@ def _print_plans(console: Console, report: PlanReport | JoinPlanReport, why: str
         console.print(escape(why))
     phases = ", ".join(f"{phase} {format_seconds(seconds)}" for phase, seconds in report.best.phases.items())
     console.print(f"phases: {phases}")
+    if not report.runners_up:
+        return
     table = Table(title=others, title_justify="left", box=None)
     table.add_column("time", justify="right")
     table.add_column("plan")

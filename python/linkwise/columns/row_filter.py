@@ -158,7 +158,7 @@ class _Parser:
             raise self._wrong(f"a ')' is missing before {self._next()[1]}")
         kind = column_type(of)
         # A fraction that the column's type cannot represent equals none of its values.
-        same = [value.as_py() for value in values if not isinstance(value, _JustAbove)]
+        same = [value.as_py() for value in values if not isinstance(value, _JustAbove) and value.type == kind]
         is_in = column.isin(pa.array(same, kind))
         return pc.if_else(column.is_valid(), is_in, pa.scalar(None, pa.bool_()))
 

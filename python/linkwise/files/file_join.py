@@ -32,6 +32,7 @@ from linkwise.joining.tables import TableJoin, check_how, check_validate, count_
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.report import Steps
 
+_MOST_TIMES = 1 << 10  # the memory that a side may take; for larger ones, partitions would be too many
 _ROOM = 3  # times a window: its row numbers, its rows, and the memory to write them
 _MOST_ROWS = 1 << 24  # per window: larger ones are no faster
 
@@ -119,6 +120,12 @@ class FileJoin:
             memory=self.memory,
         )  # fmt: skip
         is_too_much = is_too_large(self.readers, self.memory)
+        size = max(reader.size or 0 for reader in self.readers)
+        if is_too_much and size > _MOST_TIMES * self.memory:
+            least = size // _MOST_TIMES + 1
+            raise UsageError(
+                f"{self.memory:,} bytes of host memory are too little for {size:,}; give {least:,} at least"
+            )
         self._by_hash: StreamedJoin | GraceJoin | None = self._streamed
         if self._streamed is not None and not self._streamed.fits:
             is_partitioned = asked.order is None and is_too_much

@@ -80,7 +80,7 @@ def join(
     order
         ``"key"``: by key in the order of ``sort``, nulls last; within a key by left row, then by right row. ``"left"``:
         by left row, then by right row; rows without a left partner come last. ``None``: any order, which saves
-        sorting for it.
+        sorting for it. Semi and anti joins keep the left table's order whatever it is.
     **execution
         Where and how it runs: see ``linkwise.options``.
 

@@ -136,6 +136,8 @@ def _kind(plan: _core.PricedPlan) -> tuple[str, int, bool]:
 def _why(machine: _core.Machine, workload: _core.SortWorkload, best: _core.PricedPlan, others: list[PricedPlan]) -> str:
     """What the choice of GPUs and their host links gains, and how much slower other strategies would be."""
     if not best.plan.gpus:
+        if not others:
+            return "The cores were asked for."
         return "On the cores it is sorted before GPUs have received it."
     gpus, everyone = list(best.plan.gpus), list(range(machine.num_gpus))
 

@@ -89,7 +89,7 @@ class DeviceJoin : DeviceJoinSides {
           place, runtime_.kernels().partition_scratch_bytes(side.type, records.count, parts), "partition scratch"));
       totals.push_back(runtime_.allocate(place, 8 * max_destinations, "totals"));
       const RowRange rows{side.first_rows[g], side.first_rows[g] + records.count};
-      inputs.push_back({streams_[g], records, cuts.splitters_for(is_split, rows), scratch[g].view(), totals[g].view()});
+      inputs.push_back({streams_[g], records, scratch[g].view(), totals[g].view(), cuts.splitters_for(is_split, rows)});
     }
     if (!exchange_records(runtime_, inputs, relation.parts())) throw_samples_misjudged();
     runtime_.set_phase("sort");

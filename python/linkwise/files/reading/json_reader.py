@@ -39,14 +39,25 @@ class JsonReader(LineReader):
                 if any(json.dumps(name, ensure_ascii=escaped).encode() in beginning for escaped in (False, True))
             }
             self._check(beginning)
-            found = _inferred(beginning, given)
+            self._dates = {name: kind for name, kind in given.items() if pa.types.is_date(kind)}
+            try:
+                found = _inferred(beginning, given)
+                self._dates = {}
+            except pa.ArrowInvalid:  # of text, PyArrow makes times, but not dates
+                if not self._dates:
+                    raise
+                given |= dict.fromkeys(self._dates, pa.timestamp("s"))
+                found = _inferred(beginning, given)
             if wide := self._wide_integers(found.schema, beginning, given):
                 given |= wide
                 found = _inferred(beginning, given)
         # PyArrow puts columns whose types are given before the others.
         self._all_names = _as_lines_have_them(found.schema.names, beginning) if given else found.schema.names
-        self._set_schema(pa.schema([found.schema.field(name) for name in self._all_names]))
-        self._all = self.schema
+        self._all = pa.schema([found.schema.field(name) for name in self._all_names])
+        self._set_schema(self._with_dates(self._all))
+
+    def _with_dates(self, schema: pa.Schema) -> pa.Schema:
+        return pa.schema([field.with_type(self._dates.get(field.name, field.type)) for field in schema])
 
     def _wide_integers(self, schema: pa.Schema, beginning: bytes, given: Collection[str]) -> dict[str, pa.DataType]:
         """Types for columns of integers beyond 64 bits; as PyArrow's floats, different integers would be equal."""
@@ -98,7 +109,7 @@ class JsonReader(LineReader):
         wanted = self._all if self.carried is None else pa.schema([self._all.field(n) for n in self._parsed_names])
         others = "error" if self.carried is None else "ignore"
         found = pa.json.read_json(pa.BufferReader(text), how, _parsing(wanted, others)).select(wanted.names)
-        batches = list(found.to_batches())
+        batches = list(found.cast(self._with_dates(found.schema)).to_batches())
         return batches if self.carried is None else self._beside_rows(batches, text, has_names=False)
 
     def _check(self, text: Any) -> None:

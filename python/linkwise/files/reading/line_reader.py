@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +81,8 @@ class LineReader(TableReader):
         rows = self._rows_as_they_are(text)
         if rows is not None:
             rows = rows[int(has_names) :]
+            if len(rows):
+                self._check_closed(rows[-1].as_py())
         if rows is None or len(rows) != sum(batch.num_rows for batch in batches):
             raise Error(
                 f"cannot read {name_of(self.path, 'read')}: it is not clear where its rows end; write another format, "
@@ -125,7 +127,16 @@ class LineReader(TableReader):
                     "quote missing?"
                 )
         if text:
+            self._check_closed(text)
             yield text
+
+    def _check_closed(self, last_row: bytes) -> None:
+        """Raise ``Error`` if a quote is open at the end of the text: the rows behind it would be part of a value."""
+        if b"\n" in last_row and not self._end_of_last_row(last_row + b"\n"):
+            self._fail_to_close()
+
+    def _fail_to_close(self) -> NoReturn:
+        raise Error(f"cannot read {name_of(self.path, 'read')}: a quote is open at its end; close it")
 
 
 def rows_of(text: Any, delimiter: str, *, keeps_blank: bool) -> pa.Array:

@@ -73,9 +73,15 @@ class ParquetReader(TableReader):
         buffer = _PAGE if in_pages else 0
         if isinstance(self._file, Path):
             # A buffer that stays in the caches: whole column chunks would be read into new memory.
-            return pq.ParquetFile(self._file, metadata=self._metadata, pre_buffer=False, buffer_size=buffer or _BUFFER)
+            return pq.ParquetFile(
+                self._file, metadata=self._metadata, pre_buffer=False, buffer_size=buffer or _BUFFER,
+                page_checksum_verification=True,
+            )  # fmt: skip
         # Remote reads are combined over columns, and run at the same time.
-        return pq.ParquetFile(self._file.open(), metadata=self._metadata, pre_buffer=not in_pages, buffer_size=buffer)
+        return pq.ParquetFile(
+            self._file.open(), metadata=self._metadata, pre_buffer=not in_pages, buffer_size=buffer,
+            page_checksum_verification=True,
+        )  # fmt: skip
 
     def _encoded_bytes(self, file: pq.ParquetFile) -> int:
         """Encoded bytes of the columns and row groups that are read, before compression."""

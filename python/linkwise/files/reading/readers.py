@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from linkwise import _core
-from linkwise._core import UsageError
+from linkwise._arrow import pc
+from linkwise._core import Error, UsageError
 from linkwise._typing import Format
 from linkwise.columns.row_filter import filter_from_text
 from linkwise.columns.sort_keys import listed
@@ -64,6 +65,8 @@ def _text_reader(path: Location, source: Any, kind: Format, options: FileOptions
 def _open_pipe(path: Path, options: FileOptions) -> TableReader:
     """Open standard input or a named pipe; its first bytes give the format unless its name or the options do."""
     with one_clear_line("read", path):
+        if path == PIPE and sys.stdin is None:
+            raise Error("standard input is closed; name a file")
         source = sys.stdin.buffer if path == PIPE else path.open("rb")
         begins = source.peek(len(ARROW_FILE)) if isinstance(source, io.BufferedReader) else b""
         codec = next((codec for magic, codec in _COMPRESSED.items() if begins.startswith(magic)), None)
@@ -207,6 +210,8 @@ def keep_of_tables(reader: Reader, columns: Sequence[str] | None, rows: Any | No
     for name in columns or ():
         if name not in reader.columns:
             raise UsageError(f"there is no column '{name}' to keep; there are {', '.join(reader.columns)}")
+    if rows is not None and not isinstance(rows, str | pc.Expression):
+        raise UsageError(f"a filter is text or an expression of PyArrow, not a {type(rows).__name__}")
     if isinstance(rows, str) and reader.schema is not None:
         rows = filter_from_text(rows, writable_schema(reader.schema, "parquet"))  # views are compared as plain text
     reader.keep(columns, rows)

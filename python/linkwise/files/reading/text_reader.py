@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -21,6 +22,8 @@ from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, LineReade
 
 _LONGEST_TOLD = 300  # characters of PyArrow's message
 _MOST_DIGITS = 38  # of a decimal of 128 bits
+_ENDS_QUOTED = b'"\r\n'  # how a text ends whose last value is quoted, line end included
+_LINE_END = re.compile(rb"[\r\n]")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _FIRST_LOOK = 1 << 10  # values
 
@@ -35,6 +38,10 @@ class TextReader(LineReader):
         self._types = {name: arrow_type(alias) for name, alias in options.column_types.items()}
         with one_clear_line("read", path):
             beginning = self._beginning()
+            if options.header and beginning and not _LINE_END.search(beginning):  # which PyArrow asks for
+                beginning += b"\n"
+                if self._pipe is not None:
+                    self._first = beginning
             schema = self._open_whole(beginning, self._types).schema
             if len(schema) == 1:
                 self._has_blank_lines = True
@@ -123,12 +130,27 @@ class TextReader(LineReader):
         how = pa.csv.ReadOptions(block_size=BLOCK_OF_A_CORE, autogenerate_column_names=not self._header)
         if self.carried is None:
             source = pa.OSFile(str(self.path))
-            found: pa.Table = pa.csv.read_csv(source, how, self._parsing, self._conversion(self._types))
+            try:
+                found: pa.Table = pa.csv.read_csv(source, how, self._parsing, self._conversion(self._types))
+            except pa.ArrowInvalid as error:
+                if "Empty CSV file" in str(error):  # a header without a line end
+                    return []
+                raise
+            self._check_end(found)
             return list(found.to_batches())
         text = self._map()
         conversion = self._conversion(self._types, self._parsed_names)
         found = pa.csv.read_csv(pa.BufferReader(text), how, self._parsing, conversion)
         return self._beside_rows(list(found.to_batches()), text, has_names=self._header)
+
+    def _check_end(self, rows: pa.Table) -> None:
+        """Raise ``Error`` if a quote is open at the end of the file."""
+        last = rows.column(-1)[-1].as_py() if rows.num_columns and rows.num_rows else None
+        if isinstance(last, str) and "\n" in last:
+            with open(str(self.path), "rb") as file:
+                file.seek(-min(len(_ENDS_QUOTED), os.path.getsize(file.fileno())), os.SEEK_END)
+                if b'"' not in file.read():
+                    self._fail_to_close()
 
     def _parsed(self, text: bytes, *, has_names: bool) -> list[pa.RecordBatch]:
         """The rows of a part. Raises ``ArrowInvalid``."""

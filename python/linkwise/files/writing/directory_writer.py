@@ -223,7 +223,7 @@ class _Files:
                 self._writer = self._new(self._folder, self.number).__enter__()
                 self.number += 1
                 self._left = self._most_rows
-            some = table.slice(first, self._left)
+            some = table.slice(first, min(self._left, table.num_rows))
             self._writer.write(some)
             first += some.num_rows
             self._left -= some.num_rows

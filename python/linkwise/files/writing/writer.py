@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from linkwise._core import UsageError
+from linkwise._core import Error, UsageError
 from linkwise._typing import Format
 from linkwise.columns.sort_keys import SortKey
 from linkwise.encoders.arrow_writer import ArrowWriter
@@ -49,7 +50,7 @@ def format_of_output(path: Path | RemoteFile, options: FileOptions, like: Reader
     named = options.output_format
     if options.is_directory:
         kind = format_of(path, named or known_format(path) or like.format)
-    elif isinstance(path, Path) and path.is_dir():
+    elif isinstance(path, Path) and os.path.isdir(path):
         raise UsageError(f"{path} is a directory; name a file in it, or partition_by or file_rows for a directory")
     else:
         kind = format_of(path, named or (like.format if path == PIPE else None))
@@ -160,6 +161,8 @@ class Writer:
             if self._atomic is not None:
                 self._file = self._atomic.__enter__().file
             else:
+                if self._path == PIPE and sys.stdout is None:
+                    raise Error("standard output is closed; name a file")
                 self._file = sys.stdout.buffer if self._path == PIPE else open(str(self._path), "wb")
         if self._schema is not None and self._path != PIPE:  # reports types that the format lacks as early
             try:

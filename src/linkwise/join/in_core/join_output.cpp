@@ -6,6 +6,7 @@
 #include "linkwise/device/arena.hpp"
 #include "linkwise/error.hpp"
 #include "linkwise/primitives/gathering.hpp"
+#include "linkwise/primitives/hash_join_steps.hpp"
 #include "linkwise/primitives/matching.hpp"
 #include "linkwise/sort/host_io.hpp"
 
@@ -13,13 +14,7 @@ namespace linkwise {
 namespace {
 
 std::uint64_t rows_of(Emission emission, const MatchTotals& totals, std::uint64_t rows) {
-  switch (emission) {
-    case Emission::pairs: return totals.matches;
-    case Emission::pairs_or_one: return totals.matches + rows - totals.matched_rows;
-    case Emission::one_if_matched: return totals.matched_rows;
-    case Emission::one_if_unmatched: return rows - totals.matched_rows;
-  }
-  return 0;
+  return rows_of_task(emission, rows, totals.matches, totals.matched_rows);
 }
 
 // A window's rows: keys, and values of both sides.

@@ -84,8 +84,8 @@ bool PieceExchange::exchange(const ArrivingRows& rows, int piece,
   std::vector<ExchangeInput> inputs;
   for (std::size_t g = 0; g < workers_.size(); ++g) {
     const Worker& worker = workers_[g];
-    inputs.push_back({worker.compute, records(rows, piece, g), splitters_for(rows_of(rows, piece, g, workers_.size())),
-                      worker.memory.scratch, worker.totals.view()});
+    inputs.push_back({worker.compute, records(rows, piece, g), worker.memory.scratch, worker.totals.view(),
+                      splitters_for(rows_of(rows, piece, g, workers_.size()))});
   }
   if (!exchange_records(runtime_, inputs, parts)) return false;
   for (Worker& worker : workers_) worker.free[slot_number(rows, piece)] = runtime_.record(worker.compute);
@@ -95,18 +95,7 @@ bool PieceExchange::exchange(const ArrivingRows& rows, int piece,
 bool exchange_records(Runtime& runtime, std::span<const ExchangeInput> inputs, FillingParts& parts) {
   runtime.set_phase("partition");
   const std::size_t num_parts = parts.room.size();
-  std::vector<std::vector<std::uint64_t>> counts(inputs.size(), std::vector<std::uint64_t>(num_parts));
-  auto expected = counts;
-  std::vector<ReadBack> reads;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const ExchangeInput& input = inputs[i];
-    const MemoryView totals = input.totals.slice(0, 8 * num_parts);
-    partition_count(runtime, input.stream, input.records, input.splitters, input.scratch, totals);
-    for (std::size_t part = 0; part < num_parts; ++part)
-      expected[i][part] = input.records.count * (part + 1) / num_parts - input.records.count * part / num_parts;
-    reads.push_back({input.stream, totals, counts[i].data(), expected[i].data()});
-  }
-  runtime.read_back(reads);
+  const std::vector<std::vector<std::uint64_t>> counts = count_parts(runtime, inputs, num_parts);
 
   runtime.set_phase("exchange");
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "linkwise/sort/exchange/exchange_input.hpp"
 #include "linkwise/sort/host_io.hpp"
 
 namespace linkwise {
@@ -35,14 +36,6 @@ struct FillingParts {
   std::vector<std::uint64_t> received;  ///< records so far, for each part
 };
 
-/// What one GPU contributes to an exchange.
-struct ExchangeInput {
-  Stream stream;
-  Records records;
-  Splitters splitters;
-  MemoryView scratch;  ///< for partitioning them
-  MemoryView totals;   ///< 64 bits for each part
-};
 /// Counts the records by destination and appends them to the parts. Blocks until the counts are known. False if a
 /// part would overflow.
 [[nodiscard]] bool exchange_records(Runtime& runtime, std::span<const ExchangeInput> inputs, FillingParts& parts);

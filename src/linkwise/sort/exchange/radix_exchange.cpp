@@ -15,18 +15,18 @@ constexpr int position_bits = 48;
 constexpr std::uint64_t position_mask = (1ULL << position_bits) - 1;
 
 // Uses histograms if the plan says so and they can; otherwise samples every source in proportion to its size.
-std::vector<Cut> choose_cuts_of(Runtime& runtime, const SortPlan& plan, const std::vector<ExchangeSource>& sources,
+std::vector<Cut> choose_cuts_of(Runtime& runtime, const SortPlan& plan, const std::vector<ExchangeInput>& sources,
                                 int parts) {
   const KeyWidth width = sources.front().records.type.key;
   if (plan.splitting == Splitting::msb) {
     std::vector<KeySource> keys;
-    for (const ExchangeSource& source : sources) keys.push_back({source.stream, source.records.keys});
+    for (const ExchangeInput& source : sources) keys.push_back({source.stream, source.records.keys});
     if (auto cuts = msb_cuts(runtime, width, keys, parts)) return *std::move(cuts);
   }
   std::uint64_t total = 0;
-  for (const ExchangeSource& source : sources) total += source.records.count;
+  for (const ExchangeInput& source : sources) total += source.records.count;
   std::vector<SampleSource> samples;
-  for (const ExchangeSource& source : sources)
+  for (const ExchangeInput& source : sources)
     samples.push_back({source.stream, source.records.keys, samples_of(source.records.count, total, plan.samples),
                        samples.size() << position_bits});
   return choose_cuts(runtime, code_type(width), /*descending=*/false, samples, parts);
@@ -48,34 +48,17 @@ Splitters splitters_for(std::size_t source, const std::vector<Cut>& cuts) {
 
 }  // namespace
 
-RadixExchange::RadixExchange(Runtime& runtime, const SortPlan& plan, std::vector<ExchangeSource> sources, int parts)
+RadixExchange::RadixExchange(Runtime& runtime, const SortPlan& plan, std::vector<ExchangeInput> sources, int parts)
     : runtime_(runtime), sources_(std::move(sources)), parts_(parts) {
   if (parts > max_destinations)
     throw UsageError("a radix sort has at most " + std::to_string(max_destinations) + " GPUs, or buckets in all");
   if (parts > 1) cuts_ = choose_cuts_of(runtime, plan, sources_, parts);
-  for (std::size_t s = 0; s < sources_.size(); ++s) splitters_.push_back(splitters_for(s, cuts_));
-  count();
+  for (std::size_t s = 0; s < sources_.size(); ++s) sources_[s].splitters = splitters_for(s, cuts_);
+  counts_ = count_parts(runtime, sources_, static_cast<std::size_t>(parts));
   offsets_ = receive_offsets(counts_);
   received_.resize(static_cast<std::size_t>(parts), 0);
   for (const auto& row : counts_)
     for (std::size_t part = 0; part < row.size(); ++part) received_[part] += row[part];
-}
-
-void RadixExchange::count() {
-  const auto parts = static_cast<std::size_t>(parts_);
-  counts_.assign(sources_.size(), std::vector<std::uint64_t>(parts));
-  auto expected = counts_;
-  std::vector<ReadBack> reads;
-  for (std::size_t s = 0; s < sources_.size(); ++s) {
-    const ExchangeSource& source = sources_[s];
-    const MemoryView totals = source.counters.slice(0, 8 * parts);
-    partition_count(runtime_, source.stream, source.records, splitters_[s], source.scratch, totals);
-    const std::uint64_t count = source.records.count;
-    for (std::size_t part = 0; part < parts; ++part)
-      expected[s][part] = count * (part + 1) / parts - count * part / parts;
-    reads.push_back({source.stream, totals, counts_[s].data(), expected[s].data()});
-  }
-  runtime_.read_back(reads);
 }
 
 BitRange RadixExchange::bits(int part) const {
@@ -88,7 +71,7 @@ std::vector<Event> RadixExchange::store(std::span<const Records> to) {
     std::vector<Records> slices;
     for (std::size_t part = 0; part < to.size(); ++part)
       slices.push_back(to[part].slice(offsets_[s][part], counts_[s][part]));
-    partition(runtime_, sources_[s].stream, sources_[s].records, splitters_[s], sources_[s].scratch, slices);
+    partition(runtime_, sources_[s].stream, sources_[s].records, sources_[s].splitters, sources_[s].scratch, slices);
     sent.push_back(runtime_.record(sources_[s].stream));
   }
   return sent;
@@ -104,7 +87,7 @@ std::vector<Event> RadixExchange::partition_and_copy(Router& router, std::span<c
       slices[s].push_back(partitioned[s].slice(first, count));
       first += count;
     }
-    partition(runtime_, sources_[s].stream, sources_[s].records, splitters_[s], sources_[s].scratch, slices[s]);
+    partition(runtime_, sources_[s].stream, sources_[s].records, sources_[s].splitters, sources_[s].scratch, slices[s]);
     ready.push_back(runtime_.record(sources_[s].stream));
   }
   runtime_.set_phase("exchange");

@@ -7,25 +7,18 @@
 #include <span>
 #include <vector>
 
+#include "linkwise/sort/exchange/exchange_input.hpp"
 #include "linkwise/sort/exchange/splitters.hpp"
 #include "linkwise/sort/sort_plan.hpp"
 #include "linkwise/transfer/router.hpp"
 
 namespace linkwise {
 
-/// What one GPU contributes.
-struct ExchangeSource {
-  Stream stream;
-  Records records;
-  MemoryView scratch;   ///< for partitioning them
-  MemoryView counters;  ///< 64 bits for each part
-};
-
 class RadixExchange {
  public:
-  /// Chooses splitters and counts the records of each part; blocks until the counts are known.
+  /// Chooses the sources' splitters and counts the records of each part; blocks until the counts are known.
   /// @throws UsageError for more parts than a partition can have.
-  RadixExchange(Runtime& runtime, const SortPlan& plan, std::vector<ExchangeSource> sources, int parts);
+  RadixExchange(Runtime& runtime, const SortPlan& plan, std::vector<ExchangeInput> sources, int parts);
 
   [[nodiscard]] int parts() const { return parts_; }
   [[nodiscard]] std::uint64_t received(int part) const { return received_[static_cast<std::size_t>(part)]; }
@@ -41,13 +34,10 @@ class RadixExchange {
                                         std::span<const Records> to);
 
  private:
-  void count();
-
   Runtime& runtime_;
-  std::vector<ExchangeSource> sources_;
+  std::vector<ExchangeInput> sources_;
   int parts_;
   std::vector<Cut> cuts_;
-  std::vector<Splitters> splitters_;                 // for each source
   std::vector<std::vector<std::uint64_t>> counts_;   // [source][part]
   std::vector<std::vector<std::uint64_t>> offsets_;  // [source][part], in the part
   std::vector<std::uint64_t> received_;              // [part]

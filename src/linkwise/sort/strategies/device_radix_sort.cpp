@@ -85,7 +85,7 @@ class DeviceRadixSort {
   std::vector<Event> exchange() {
     const auto parts = static_cast<int>(input_.size() * buckets_);
     std::vector<Buffer> scratch;
-    std::vector<ExchangeSource> sources;
+    std::vector<ExchangeInput> sources;
     for (std::size_t g = 0; g < input_.size(); ++g) {
       const Place place = streams_[g].place;
       const std::uint64_t bytes = runtime_.kernels().partition_scratch_bytes(type_, input_[g].count, parts);

@@ -5,7 +5,7 @@
 namespace linkwise {
 
 void radix_sort(Runtime& runtime, Router& router, const SortPlan& plan, std::vector<Chunk>& chunks) {
-  std::vector<ExchangeSource> sources;
+  std::vector<ExchangeInput> sources;
   std::uint64_t total = 0;
   for (const Chunk& chunk : chunks) {
     sources.push_back({chunk.stream(), chunk.records(), chunk.scratch(), chunk.counters()});
