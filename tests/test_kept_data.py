@@ -142,8 +142,9 @@ def test_directories_are_read_whole(tmp_path: Path) -> None:
 def test_inputs_are_not_replaced_by_accident(tmp_path: Path) -> None:
     pq.write_table(TABLE, tmp_path / "t.parquet")
     linkwise.sort_file(tmp_path, tmp_path / "o.parquet", by="k")
-    with pytest.raises(linkwise.UsageError, match=r"o\.parquet is one of the 2 files that are read"):
+    with pytest.raises(linkwise.UsageError, match=r"o\.parquet is one of the files in .*, which are read"):
         linkwise.sort_file(tmp_path, tmp_path / "o.parquet", by="k")
+    linkwise.sort_file([tmp_path / "t.parquet", tmp_path / "o.parquet"], tmp_path / "o.parquet", by="k")  # as named
     with pytest.raises(linkwise.UsageError, match="has an input in it"):
         linkwise.join_file(
             tmp_path / "t.parquet", TABLE, tmp_path, "k", file_rows=1, output_format="parquet", force=True

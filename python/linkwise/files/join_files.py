@@ -140,7 +140,8 @@ def join_files(asked: JoinRequest, out: Path | RemoteFile | None, execution: Exe
     if execution.verify_all:
         _check_can_be_read_twice(asked)
     if out is not None:
-        check_output(out, [*expand(asked.left), *expand(asked.right)], asked.options)
+        check_output(out, asked.left, asked.options)
+        check_output(out, asked.right, asked.options)
     join = FileJoin(asked, open_sides(asked, only_count=out is None), execution)
     check = _check_of(asked, join, only_count=out is None) if execution.verify_all else None
     if out is None:
