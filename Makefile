@@ -68,7 +68,7 @@ format: $(VENV)/ready
 	$(BIN)/python scripts/install_dependencies.py lint
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/lint.py --fix
 
-## make bench   measure files, arrays, plans and joins beside DuckDB, Polars and NumPy; without a GPU, simulate the GPUs'
+## make bench   measure files, arrays, plans and joins beside DuckDB, Polars and NumPy; without a GPU, simulate the plans and joins
 bench: build $(VENV)/ready-to-test
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/sort.py

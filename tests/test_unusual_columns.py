@@ -89,6 +89,17 @@ def test_streams_with_runs() -> None:
     assert linkwise.join_batches(table, pa.table({"r": [1]}), "r").read_all()["k"].to_pylist() == [3, 1]
 
 
+def test_batches_without_rows_of_types_that_are_cast() -> None:
+    schema = pa.schema([("s", pa.string_view()), ("k", pa.int64())])
+    batches = [
+        pa.record_batch([pa.array(texts, pa.string_view()), pa.array(range(len(texts)), pa.int64())], schema=schema)
+        for texts in ([], ["b", "a"], [])
+    ]
+    for some, expected in ((batches, [1, 0]), (batches[:1], [])):
+        stream = pa.RecordBatchReader.from_batches(schema, some)
+        assert linkwise.sort_batches(stream, by="s").read_all()["k"].to_pylist() == expected
+
+
 @pytest.mark.parametrize(
     "column",
     [

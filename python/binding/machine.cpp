@@ -174,6 +174,10 @@ void bind_routes(nb::module_& m) {
       },
       nb::arg("machine"), nb::arg("source"), nb::arg("target"),
       "The links from one GPU to another; -1 is the first host memory, -2 the second.");
+  m.def(
+      "reach_each_other",
+      [](const Machine& machine, const std::vector<int>& gpus) { return Topology(machine).reach_each_other(gpus); },
+      nb::arg("machine"), nb::arg("gpus"), "Whether these GPUs' kernels can reach each other's memory.");
 }
 
 void bind_collectives(nb::module_& m) {

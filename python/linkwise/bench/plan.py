@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from linkwise import _core
 from linkwise._core import CorruptDataError, UsageError
 from linkwise.bench.arrays import fill_uniform, is_sorted_from, total
 from linkwise.bench.results import Results, commit, now
@@ -103,10 +104,9 @@ def _over_the_grid(profile_for: Callable[[int], Profile], scale: float, measure:
             took: dict[str, float] = {}
             for strategy in _STRATEGIES:
                 pinned = SortPlan(strategy=strategy, gpus=tuple(range(gpus)), paths=())
-                try:
-                    plan = plan_sort(count, machine=machine, plan=pinned).best
-                except UsageError:  # P2P merge sort, and GPUs that cannot reach each other's memory
+                if strategy == "p2p_merge" and not _core.reach_each_other(machine, range(gpus)):
                     continue
+                plan = plan_sort(count, machine=machine, plan=pinned).best
                 seconds = measure(plan, count)
                 took[strategy] = statistics.median(seconds)
                 error = plan.seconds / took[strategy] - 1

@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+INTERRUPTED = 130
 NOBODY_READS = 141
 """The exit code of a program that SIGPIPE has ended."""
 
@@ -19,7 +20,12 @@ def interrupt_is_a_failure() -> Any:
     except BrokenPipeError:  # as head closes the pipe when it has enough; typer would make it a failure
         os._exit(NOBODY_READS)
     except KeyboardInterrupt as interrupt:  # typer would swallow it without a word
-        fail(f"interrupted; {str(interrupt) or 'nothing was written'}", 130)
+        fail_interrupted(interrupt)
+
+
+def fail_interrupted(interrupt: BaseException) -> NoReturn:
+    """End the process after Ctrl-C; an interrupt that came late says what is complete."""
+    fail(f"interrupted; {str(interrupt) or 'nothing was written'}", INTERRUPTED)
 
 
 def fail(error: object, code: int) -> NoReturn:

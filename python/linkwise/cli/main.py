@@ -18,7 +18,7 @@ import typer
 
 from linkwise._core import Error, UsageError
 from linkwise._log import tell_on_stderr
-from linkwise.cli.errors import fail
+from linkwise.cli.errors import INTERRUPTED, fail, fail_interrupted
 from linkwise.exceptions import NominalMachineWarning
 
 _COMMANDS = {
@@ -57,7 +57,6 @@ def commands_for(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
-_INTERRUPTED = 130
 _SHOW_TRACEBACK = "LINKWISE_TRACEBACK"
 
 
@@ -190,10 +189,8 @@ def _run() -> None:
         fail(error, 2)
     except Error as error:
         fail(error, 1)
-    except KeyboardInterrupt as interrupt:
-        fail(f"interrupted; {str(interrupt) or 'nothing was written'}", _INTERRUPTED)
-    except typer.Abort:
-        fail("interrupted; nothing was written", _INTERRUPTED)
+    except (KeyboardInterrupt, typer.Abort) as interrupt:
+        fail_interrupted(interrupt)
     except (OSError, MemoryError) as error:
         fail(f"{type(error).__name__}: {error}", 1)
     except Exception as error:
@@ -208,6 +205,6 @@ def _run() -> None:
         if not told:  # the help has been shown, as no command was named
             sys.exit(2)
         fail(f"{told}; see '{command} --help'", 2)
-    if code == _INTERRUPTED:  # typer's exit code for Ctrl-C
-        fail("interrupted; nothing was written", _INTERRUPTED)
+    if code == INTERRUPTED:  # typer's exit code for Ctrl-C
+        fail("interrupted; nothing was written", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)

@@ -86,15 +86,12 @@ def _from_chunks(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
 
 def _runs_of_chunks(column: pa.ChunkedArray, rows: Rows) -> list[pa.Array]:
     """Rows of a column whose chunks cannot be united: a piece for each run of rows from one chunk."""
-    ends = np.cumsum([len(chunk) for chunk in column.chunks])
-    chunk_of = np.searchsorted(ends, rows, "right")
-    begins = np.flatnonzero(np.diff(chunk_of, prepend=-1))
+    begins = np.cumsum([0, *map(len, column.chunks)])
+    chunk_of = np.searchsorted(begins[1:], rows, "right")
+    runs = [*np.flatnonzero(np.diff(chunk_of, prepend=-1)).tolist(), len(rows)]
     return [
-        take(
-            column.chunk(chunk_of[begin]),
-            rows[begin:end] - (ends[chunk_of[begin]] - len(column.chunk(chunk_of[begin]))),
-        )
-        for begin, end in itertools.pairwise([*begins.tolist(), len(rows)])
+        take(column.chunk(chunk_of[first]), rows[first:end] - begins[chunk_of[first]])
+        for first, end in itertools.pairwise(runs)
     ]
 
 

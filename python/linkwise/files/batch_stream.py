@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -115,22 +115,27 @@ def join_batches(
             null_string=null_string,
         ),
     )  # fmt: skip
-    join = FileJoin(asked, open_sides(asked, only_count=False), ExecutionOptions.of(execution, JoinPlan, None))
+    sides = open_sides(asked, only_count=False)
+    join = FileJoin(asked, sides, ExecutionOptions.of(execution, JoinPlan, None))
     batches = BatchQueue()
-    schema = _with_wide_dictionaries(join.schema())
+    schema = join.schema()
     found = batches.filled_by(lambda: join.write(batches, lambda _: None))
-    return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in found))
+    wide = _with_wide_indices(schema, sides.keys.merged if how in ("right", "full") else ())
+    if wide == schema:
+        return pa.RecordBatchReader.from_batches(schema, found)
+    return pa.RecordBatchReader.from_batches(wide, (batch.cast(wide) for batch in found))
 
 
-def _with_wide_dictionaries(schema: pa.Schema) -> pa.Schema:
-    """The schema with indices of 32 bits: those of keys of both sides may become that wide."""
+def _with_wide_indices(schema: pa.Schema, keys: Collection[str]) -> pa.Schema:
+    """The schema with indices of 32 bits at least where keys of both sides share a dictionary."""
 
-    def wide(kind: pa.DataType) -> pa.DataType:
-        if not pa.types.is_dictionary(kind) or kind.index_type.bit_width >= 32:
-            return kind
-        return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+    def wide(field: pa.Field) -> pa.Field:
+        kind = field.type
+        if field.name not in keys or not pa.types.is_dictionary(kind) or kind.index_type.bit_width >= 32:
+            return field
+        return field.with_type(pa.dictionary(pa.int32(), kind.value_type, kind.ordered))
 
-    return pa.schema([field.with_type(wide(field.type)) for field in schema], schema.metadata)
+    return pa.schema([wide(field) for field in schema], schema.metadata)
 
 
 class BatchQueue:

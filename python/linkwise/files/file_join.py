@@ -16,7 +16,7 @@ from linkwise.columns.gather_pyarrow import bytes_of, empty_table
 from linkwise.columns.inside import names_inside, outer_columns
 from linkwise.files.formats import ARRAY_FORMATS, FileOptions, known_format
 from linkwise.files.listing import expand
-from linkwise.files.locations import Source
+from linkwise.files.locations import Location, Source
 from linkwise.files.reading.fields_reader import FieldsReader
 from linkwise.files.reading.reader import Reader, unchanged
 from linkwise.files.reading.readers import keep_of_tables, open_readers
@@ -75,8 +75,8 @@ class OpenSides:
 
     readers: Sequence[Reader]
     keys: KeyPairs
-    files: Sequence[int]
-    """The number of files of each side."""
+    files: Sequence[Sequence[Location]]
+    """Those of each side; none where it does not come from files."""
 
 
 def open_sides(asked: JoinRequest, *, only_count: bool) -> OpenSides:
@@ -96,14 +96,14 @@ def open_sides(asked: JoinRequest, *, only_count: bool) -> OpenSides:
         _keep(reader, outer_columns([pair[at] for pair in keys.pairs], reader.columns), side, only_keys=only_keys)
         fields = list(keys.inside[at])
         sides.append(FieldsReader(reader, fields) if fields else reader)
-    return OpenSides(sides, keys, [len(group) for group in groups])
+    return OpenSides(sides, keys, groups)
 
 
 class FileJoin:
     """A join of files by the strategy that suits the available memory. Raises ``Error``."""
 
     def __init__(self, asked: JoinRequest, sides: OpenSides, execution: ExecutionOptions) -> None:
-        self._files = sides.files
+        self._files = [len(files) for files in sides.files]
         self.readers = sides.readers
         keys = sides.keys
         self.memory = memory_to_use(asked.host_memory_limit)

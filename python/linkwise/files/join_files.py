@@ -139,10 +139,11 @@ def join_files(asked: JoinRequest, out: Path | RemoteFile | None, execution: Exe
     began = time.perf_counter()
     if execution.verify_all:
         _check_can_be_read_twice(asked)
+    sides = open_sides(asked, only_count=out is None)
     if out is not None:
-        check_output(out, asked.left, asked.options)
-        check_output(out, asked.right, asked.options)
-    join = FileJoin(asked, open_sides(asked, only_count=out is None), execution)
+        for source, files in zip((asked.left, asked.right), sides.files, strict=True):
+            check_output(out, source, files, asked.options)
+    join = FileJoin(asked, sides, execution)
     check = _check_of(asked, join, only_count=out is None) if execution.verify_all else None
     if out is None:
         rows = join.count()

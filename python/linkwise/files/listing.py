@@ -29,24 +29,21 @@ def expand(sources: Any) -> list[Location]:
     return found
 
 
-def check_output(out: Path | RemoteFile, sources: Any, options: FileOptions) -> None:
+def check_output(out: Path | RemoteFile, sources: Any, files: Sequence[Location], options: FileOptions) -> None:
     """Raise ``UsageError`` if an output is a file in an input directory, or a directory that has an input in it.
 
-    A file in a directory or of a pattern would be read again by the next run; one that is named may be replaced.
+    ``files`` are those of the sources. One in a directory or of a pattern would be read again by the next run; one
+    that is named may be replaced.
     """
     if not isinstance(out, Path) or out == PIPE:
         return
-    target = Path(os.path.realpath(out))
-    several = sources if isinstance(sources, Sequence) and not isinstance(sources, str) else [sources]
-    for source in several:
-        if is_uri(source):  # elsewhere
-            continue
-        files = [each for each in _expanded(source) if isinstance(each, Path) and each != PIPE]
-        here = [Path(os.path.realpath(each)) for each in files]
-        if options.is_directory and any(target in each.parents for each in here):
-            raise UsageError(f"{out} is replaced as a whole, and has an input in it; name another directory")
-        if target in here and Path(os.path.realpath(str(source))) != target:
-            raise UsageError(f"{out} is one of the files in {source}, which are read; name another output")
+    target = os.path.realpath(out)
+    here = [os.path.realpath(each) for each in files if isinstance(each, Path) and each != PIPE]
+    if options.is_directory and any(Path(target) in Path(each).parents for each in here):
+        raise UsageError(f"{out} is replaced as a whole, and has an input in it; name another directory")
+    named = sources if isinstance(sources, Sequence) and not isinstance(sources, str) else [sources]
+    if target in here and target not in {os.path.realpath(str(each)) for each in named}:
+        raise UsageError(f"{out} is one of the files in a directory that is read; name another output")
 
 
 def _expanded(source: Any) -> Iterable[Location]:

@@ -144,8 +144,8 @@ def sort_paths(
     force: bool = False,
 ) -> SortReport:
     """Sort files into one; see ``sort_file``."""
-    check_output(out, source, options)
-    _, reader, keys = opened(source, keys_of, options)
+    paths, reader, keys = opened(source, keys_of, options)
+    check_output(out, source, paths, options)
     return sort_reader(
         reader, out, keys, execution, selection, options, host_memory_limit, temporary_directory, force=force
     )

@@ -103,12 +103,6 @@ std::uint64_t Arena::reserved() const {
   return sum;
 }
 
-std::uint64_t Arena::in_use() const {
-  std::uint64_t sum = 0;
-  for (const Block& block : blocks_) sum += block.arena.top();
-  return sum;
-}
-
 std::uint64_t Arena::largest_allocation(std::uint64_t available) const {
   std::uint64_t on_top = 0, empty = 0;
   for (const Block& block : blocks_) {

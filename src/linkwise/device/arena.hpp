@@ -89,7 +89,6 @@ class Arena {
   void set_limit(std::uint64_t limit) { limit_ = limit; }
 
   [[nodiscard]] std::uint64_t reserved() const;
-  [[nodiscard]] std::uint64_t in_use() const;
   /// The most bytes that one allocation can get: on top of a block, or as a block of its own, once the empty ones are
   /// released to a source that can give `available` bytes.
   [[nodiscard]] std::uint64_t largest_allocation(std::uint64_t available) const;

@@ -151,7 +151,7 @@ class JoinJob(Job):
             FieldsReader(reader, list(fields)) if fields else reader
             for reader, fields in zip(readers, self.keys.inside, strict=True)
         ]
-        return FileJoin(asked, OpenSides(sides, self.keys, (1, 1)), self.limits.execution)
+        return FileJoin(asked, OpenSides(sides, self.keys, ((), ())), self.limits.execution)
 
     def schema(self) -> pa.Schema:
         """The schema of the result. Raises ``UsageError`` if the sides cannot be joined."""

@@ -15,14 +15,12 @@ import pyarrow.json
 
 from linkwise import _core
 from linkwise._core import Error
-from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.locations import Location, name_of
-from linkwise.files.reading.line_reader import BLOCK_OF_A_CORE, LineReader, rows_of
+from linkwise.files.reading.line_reader import BLOCK_OF_A_CORE, MOST_DIGITS, LineReader, rows_of
 
 _LOOKED_AT = 100  # lines that determine the order of columns
 _DEEPEST = 200  # nesting depth of values
-_MOST_DIGITS = 38  # of a decimal of 128 bits
 _LONG_INTEGER = re.compile(rb"[0-9]{19}")  # or a part of other text
 
 
@@ -39,11 +37,11 @@ class JsonReader(LineReader):
                 if any(json.dumps(name, ensure_ascii=escaped).encode() in beginning for escaped in (False, True))
             }
             self._check(beginning)
-            self._dates = {name: kind for name, kind in given.items() if pa.types.is_date(kind)}
+            self._dates: dict[str, pa.DataType] = {}  # columns that are parsed as times
             try:
                 found = _inferred(beginning, given)
-                self._dates = {}
             except pa.ArrowInvalid:  # of text, PyArrow makes times, but not dates
+                self._dates = {name: kind for name, kind in given.items() if pa.types.is_date(kind)}
                 if not self._dates:
                     raise
                 given |= dict.fromkeys(self._dates, pa.timestamp("s"))
@@ -74,10 +72,9 @@ class JsonReader(LineReader):
                         floats.discard(name)
                     elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
                         wide.add(name)
-        kind = pa.decimal128(_MOST_DIGITS, 0)
+        kind = pa.decimal128(MOST_DIGITS, 0)
         for name in wide & floats:
-            told = f"{self.path}: column {name!r} has integers of more than 64 bits, which are read as {kind}"
-            warn_caller(told, FallbackWarning)
+            self._tell_of_wide_integers(name, kind)
         return dict.fromkeys(wide & floats, kind)
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
@@ -109,7 +106,9 @@ class JsonReader(LineReader):
         wanted = self._all if self.carried is None else pa.schema([self._all.field(n) for n in self._parsed_names])
         others = "error" if self.carried is None else "ignore"
         found = pa.json.read_json(pa.BufferReader(text), how, _parsing(wanted, others)).select(wanted.names)
-        batches = list(found.cast(self._with_dates(found.schema)).to_batches())
+        if self._dates:
+            found = found.cast(self._with_dates(found.schema))
+        batches = list(found.to_batches())
         return batches if self.carried is None else self._beside_rows(batches, text, has_names=False)
 
     def _check(self, text: Any) -> None:

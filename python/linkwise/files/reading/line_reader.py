@@ -11,6 +11,7 @@ import pyarrow as pa
 from linkwise import _core
 from linkwise._core import Error
 from linkwise._typing import Format
+from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.files.locations import Location, name_of, size_of
 from linkwise.files.reading.reader import CarriedRows, TableReader, unused_name
 
@@ -18,6 +19,7 @@ BLOCK = 16 << 20
 """Bytes of text that are parsed at once; types are inferred from the first block."""
 BLOCK_OF_A_CORE = 4 << 20
 """The same per core, where the whole text is read at once."""
+MOST_DIGITS = 38  # of a decimal of 128 bits
 _LEAST_BLOCK = 1 << 20  # bytes, where memory is limited
 _LONGEST_ROW = 256 << 20  # bytes; a row may exceed a block
 
@@ -134,6 +136,10 @@ class LineReader(TableReader):
         """Raise ``Error`` if a quote is open at the end of the text: the rows behind it would be part of a value."""
         if b"\n" in last_row and not self._end_of_last_row(last_row + b"\n"):
             self._fail_to_close()
+
+    def _tell_of_wide_integers(self, name: str, kind: pa.DataType, advice: str = "") -> None:
+        told = f"{self.path}: column {name!r} has integers of more than 64 bits, which are read as {kind}{advice}"
+        warn_caller(told, FallbackWarning)
 
     def _fail_to_close(self) -> NoReturn:
         raise Error(f"cannot read {name_of(self.path, 'read')}: a quote is open at its end; close it")

@@ -71,17 +71,12 @@ class ParquetReader(TableReader):
     def _open(self, *, in_pages: bool = False) -> pq.ParquetFile:
         # Pre-buffering would keep what was read, and fetch whole row groups for their first rows.
         buffer = _PAGE if in_pages else 0
+        how: Any = {"metadata": self._metadata, "page_checksum_verification": True}
         if isinstance(self._file, Path):
             # A buffer that stays in the caches: whole column chunks would be read into new memory.
-            return pq.ParquetFile(
-                self._file, metadata=self._metadata, pre_buffer=False, buffer_size=buffer or _BUFFER,
-                page_checksum_verification=True,
-            )  # fmt: skip
+            return pq.ParquetFile(self._file, pre_buffer=False, buffer_size=buffer or _BUFFER, **how)
         # Remote reads are combined over columns, and run at the same time.
-        return pq.ParquetFile(
-            self._file.open(), metadata=self._metadata, pre_buffer=not in_pages, buffer_size=buffer,
-            page_checksum_verification=True,
-        )  # fmt: skip
+        return pq.ParquetFile(self._file.open(), pre_buffer=not in_pages, buffer_size=buffer, **how)
 
     def _encoded_bytes(self, file: pq.ParquetFile) -> int:
         """Encoded bytes of the columns and row groups that are read, before compression."""

@@ -293,7 +293,9 @@ class TableReader(Reader):
         if isinstance(rows, pa.Table):
             return writable(rows, plain)
         columns = writable(pa.Table.from_batches([rows]), plain).columns
-        return pa.record_batch([column.chunk(0) for column in columns], schema=plain)
+        # Of a batch without rows, a cast column has no chunk.
+        arrays = [column.chunk(0) if column.num_chunks else column.combine_chunks() for column in columns]
+        return pa.record_batch(arrays, schema=plain)
 
     def _kept(self, rows: Any) -> Any:
         """The requested rows and columns of a table or batch."""

@@ -15,13 +15,11 @@ import pyarrow.csv
 from linkwise._arrow import pc
 from linkwise._core import Error, UsageError
 from linkwise._typing import Format
-from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.locations import Location, name_of
-from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, LineReader, rows_of
+from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, MOST_DIGITS, LineReader, rows_of
 
 _LONGEST_TOLD = 300  # characters of PyArrow's message
-_MOST_DIGITS = 38  # of a decimal of 128 bits
 _ENDS_QUOTED = b'"\r\n'  # how a text ends whose last value is quoted, line end included
 _LINE_END = re.compile(rb"[\r\n]")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
@@ -92,12 +90,8 @@ class TextReader(LineReader):
         for name, column in zip(floats, batch.columns, strict=True):
             most = _most_digits(column)
             if most is not None:
-                found[name] = pa.decimal128(_MOST_DIGITS, 0) if most <= _MOST_DIGITS else pa.string()
-                warn_caller(
-                    f"{self.path}: column {name!r} has integers of more than 64 bits, which are read as {found[name]}; "
-                    f"--types {name}=string reads them as text",
-                    FallbackWarning,
-                )
+                found[name] = pa.decimal128(MOST_DIGITS, 0) if most <= MOST_DIGITS else pa.string()
+                self._tell_of_wide_integers(name, found[name], f"; --types {name}=string reads them as text")
         return found
 
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
