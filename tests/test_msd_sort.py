@@ -304,6 +304,42 @@ def test_ranks_by_votes(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert same(sort(device, data, value_bytes=value_bytes), np.sort(data))
 
 
+@pytest.fixture
+def in_pages(monkeypatch: pytest.MonkeyPatch) -> OnDevice:
+    """Where the first level of a sort of keys alone stores in pages, as it does of long arrays."""
+    monkeypatch.setenv("LINKWISE_ALWAYS_IN_PAGES", "1")
+    return OnDevice(cuda_runtime())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("buffers", list(_core.SortBuffers), ids=lambda buffers: buffers.name)
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
+def test_pages_of_every_distribution(in_pages: OnDevice, dtype: Any, buffers: _core.SortBuffers) -> None:
+    for distribution, count in itertools.product(DISTRIBUTIONS, (1, 33, 32_768, 100_003, 3_000_017)):
+        data = keys(distribution, count, dtype)
+        assert same(sort(in_pages, data, buffers, skipped=count % 4), np.sort(data))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
+@pytest.mark.parametrize("made", [clusters, few_bits, heavy_hitter, gaps_that_double, beyond_the_sample, nearly_equal])
+def test_pages_of_keys_that_do_not_suit_them(in_pages: OnDevice, made: Any, dtype: Any) -> None:
+    random = np.random.default_rng(17)
+    for count in (70_001, 3_000_017, 20_000_003):
+        data = made(random, dtype, count)
+        assert same(sort(in_pages, data), np.sort(data))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", KINDS, ids=lambda dtype: np.dtype(dtype).name)
+def test_pages_of_native_keys(in_pages: OnDevice, dtype: Any, descending: bool) -> None:
+    for distribution in ("extremes", "uniform"):
+        data = keys(distribution, 1_000_003, dtype)
+        found = sort(in_pages, data, descending=descending)
+        assert same(found, data[expected_order(data, descending=descending)])
+
+
 @pytest.mark.parametrize("skipped", [1, 2, 3, 5, 31])
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=["u32", "u64"])
 def test_an_input_that_begins_anywhere(device: OnDevice, dtype: Any, skipped: int) -> None:

@@ -66,31 +66,33 @@ void hand_back(Runtime& runtime, const DeviceColumns& columns) {
                             "hands arrays back to the caller");
 }
 
-std::vector<nb::tuple> sort_arrays(const nb::object& runtime_object, const SortPlan& plan,
-                                   const std::vector<AnyArray>& keys, const std::vector<AnyArray>& values,
-                                   const Streams& streams, bool donated, const SortOptions& options) {
+nb::any sort_arrays(const nb::object& runtime_object, const SortPlan& plan, const std::vector<AnyArray>& keys,
+                    const std::vector<AnyArray>& values, const Streams& streams, bool donated,
+                    const SortOptions& options, const nb::object& made) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
   const DeviceColumns columns = columns_of(runtime, plan, keys, values, streams, donated);
-  std::vector<SortedPart> sorted;
-  {
-    const nb::gil_scoped_release release;
-    run_or_abandon(runtime, [&] {
-      sorted = sort_device(runtime, plan, columns, options);
-      const bool anyone_unknown = std::ranges::any_of(streams, [](const auto& stream) { return !stream; });
-      if (!anyone_unknown) return;
-      runtime.synchronize();
-      hand_back(runtime, columns);
-    });
-  }
-  std::vector<nb::tuple> results;
-  for (std::size_t g = 0; g < sorted.size(); ++g) {
-    const MemoryView key_view = sorted[g].keys, value_view = sorted[g].values;
-    const auto memory = memory_of(runtime_object, std::move(sorted[g]), streams[g]);
-    const DeviceArray sorted_keys{memory, key_view, keys.front().dtype()};
-    if (values.empty()) results.push_back(nb::make_tuple(sorted_keys, nb::none()));
-    else results.push_back(nb::make_tuple(sorted_keys, DeviceArray{memory, value_view, values.front().dtype()}));
-  }
-  return results;
+  nb::any result;
+  const auto take = [&](std::vector<SortedPart> sorted) {
+    const nb::gil_scoped_acquire acquire;
+    nb::list pairs;
+    for (std::size_t g = 0; g < sorted.size(); ++g) {
+      const MemoryView key_view = sorted[g].keys, value_view = sorted[g].values;
+      const auto memory = memory_of(runtime_object, std::move(sorted[g]), streams[g]);
+      const DeviceArray sorted_keys{memory, key_view, keys.front().dtype()};
+      if (values.empty()) pairs.append(nb::make_tuple(sorted_keys, nb::none()));
+      else pairs.append(nb::make_tuple(sorted_keys, DeviceArray{memory, value_view, values.front().dtype()}));
+    }
+    result = nb::borrow<nb::any>(made.is_none() ? nb::object(pairs) : made(pairs));
+  };
+  const nb::gil_scoped_release release;
+  run_or_abandon(runtime, [&] {
+    sort_device(runtime, plan, columns, options, take);
+    const bool anyone_unknown = std::ranges::any_of(streams, [](const auto& stream) { return !stream; });
+    if (!anyone_unknown) return;
+    runtime.synchronize();
+    hand_back(runtime, columns);
+  });
+  return result;
 }
 
 struct ArraysOfSide {
@@ -183,8 +185,10 @@ void bind_device_sort(nb::module_& m) {
         "side without values; (array, None) for semi and anti joins. In key order, unless any_order is set.");
   m.def("sort_device", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("keys").noconvert(),
         nb::arg("values").noconvert(), nb::arg("streams"), nb::arg("donated"), nb::arg("options"),
+        nb::arg("made") = nb::none(),
         "Sorts arrays on the plan's GPUs (NumPy arrays if the machine is simulated). Returns a pair of arrays for "
-        "each GPU: keys, and values or None. Streams are the caller's, as in DLPack; None waits until all is done.");
+        "each GPU: keys, and values or None; or what made(pairs) returns, which is called while the GPUs sort. Streams "
+        "are the caller's, as in DLPack; None waits until all is done.");
 }
 
 }  // namespace linkwise::binding

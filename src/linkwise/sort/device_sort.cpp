@@ -32,32 +32,13 @@ class DeviceSort {
     }
   }
 
-  std::vector<SortedPart> run() {
+  void run(const TakeParts& take) {
     for (std::size_t g = 0; g < streams_.size(); ++g) runtime_.wait(streams_[g], runtime_.record(callers_[g]));
-    if (std::optional<std::vector<SortedPart>> sorted = sort_native_keys()) {
-      runtime_.flush();
-      return *std::move(sorted);
-    }
-    const std::vector<Records> input = encoded_input();
-    SortVerifier verifier(runtime_, streams_, own_codes(type_.key));
-    if (options_.verify) {
-      runtime_.set_phase("verify input");
-      verifier.before(input);
-    }
-    // Keys that were encoded into our own memory may be overwritten; if there are values, only donated input may be.
-    const bool overwrites = columns_.donated || (!codes_.empty() && type_.value == ValueWidth::none);
-    std::vector<SortedRecords> sorted = plan_.strategy == SortStrategy::radix
-                                            ? device_radix_sort(runtime_, plan_, streams_, input, overwrites)
-                                            : merge_sort(input);
-    for (Buffer& codes : codes_) runtime_.retire(std::move(codes));
-    if (options_.verify) {
-      runtime_.set_phase("verify");
-      verifier.check(records_of(sorted));
-    }
-    std::vector<SortedPart> parts;
-    for (std::size_t g = 0; g < sorted.size(); ++g) parts.push_back(finished(g, decoded(g, std::move(sorted[g]))));
+    std::optional<std::vector<SortedPart>> parts = sort_native_keys();
+    if (!parts) parts = sort_codes();
     runtime_.flush();
-    return parts;
+    take(*std::move(parts));
+    if (verifier_) verifier_->finish();
   }
 
  private:
@@ -66,22 +47,38 @@ class DeviceSort {
   }
   [[nodiscard]] bool is_narrow() const { return native_key_bytes() < type_.key_bytes(); }
 
+  // Encodes the keys, sorts by them, and decodes them.
+  std::vector<SortedPart> sort_codes() {
+    const std::vector<Records> input = encoded_input();
+    if (options_.verify) {
+      verifier_.emplace(runtime_, streams_, own_codes(type_.key));
+      runtime_.set_phase("verify input");
+      verifier_->before(input);
+    }
+    // Keys that were encoded into our own memory may be overwritten; if there are values, only donated input may be.
+    const bool overwrites = columns_.donated || (!codes_.empty() && type_.value == ValueWidth::none);
+    std::vector<SortedRecords> sorted = plan_.strategy == SortStrategy::radix
+                                            ? device_radix_sort(runtime_, plan_, streams_, input, overwrites)
+                                            : merge_sort(input);
+    for (Buffer& codes : codes_) runtime_.retire(std::move(codes));
+    begin_to_verify(sorted);
+    std::vector<SortedPart> parts;
+    for (std::size_t g = 0; g < sorted.size(); ++g) parts.push_back(finished(g, decoded(g, std::move(sorted[g]))));
+    return parts;
+  }
+
   // Sorts native keys without encoding them first, if they suit MSD radix sort.
   std::optional<std::vector<SortedPart>> sort_native_keys() {
     if (plan_.strategy != SortStrategy::radix || plan_.device_buckets > 1 || is_narrow()) return std::nullopt;
     const KeyCoding coding{columns_.key_type, options_.descending};
-    std::optional<SortVerifier> verifier;
     std::vector<MemoryView> checksums;
     if (options_.verify) {
-      verifier.emplace(runtime_, streams_, coding);
-      for (std::size_t g = 0; g < streams_.size(); ++g) checksums.push_back(verifier->came_in(g));
+      verifier_.emplace(runtime_, streams_, coding);
+      for (std::size_t g = 0; g < streams_.size(); ++g) checksums.push_back(verifier_->came_in(g));
     }
     std::optional<std::vector<SortedRecords>> sorted = sort_native_keys(coding, checksums);
     if (!sorted) return std::nullopt;
-    if (verifier) {
-      runtime_.set_phase("verify");
-      verifier->check(records_of(*sorted));
-    }
+    begin_to_verify(*sorted);
     std::vector<SortedPart> parts;
     for (std::size_t g = 0; g < sorted->size(); ++g) parts.push_back(finished(g, part_of(g, std::move((*sorted)[g]))));
     return parts;
@@ -101,10 +98,12 @@ class DeviceSort {
     return one;
   }
 
-  static std::vector<Records> records_of(std::span<const SortedRecords> sorted) {
+  void begin_to_verify(std::span<const SortedRecords> sorted) {
+    if (!options_.verify) return;
+    runtime_.set_phase("verify");
     std::vector<Records> records;
     for (const SortedRecords& part : sorted) records.push_back(part.records);
-    return records;
+    verifier_->look_at(records);
   }
 
   [[nodiscard]] Records callers_records(std::size_t g) const {
@@ -201,12 +200,13 @@ class DeviceSort {
   RecordType type_;
   std::vector<Stream> streams_, callers_;
   std::vector<Buffer> codes_;
+  std::optional<SortVerifier> verifier_;
 };
 
 }  // namespace
 
-std::vector<SortedPart> sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns,
-                                    const SortOptions& options) {
+void sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns, const SortOptions& options,
+                 const TakeParts& take) {
   check_gpus(runtime.machine(), plan);
   if (plan.strategy == SortStrategy::het || plan.strategy == SortStrategy::cpu)
     throw UsageError("het and cpu work in host memory; sort data that lies on GPUs by radix or p2p_merge");
@@ -214,9 +214,14 @@ std::vector<SortedPart> sort_device(Runtime& runtime, const SortPlan& plan, cons
     throw UsageError("there are " + std::to_string(columns.parts.size()) + " parts for " +
                      std::to_string(plan.gpus.size()) + " GPUs; give one for each");
   runtime.clear_timeline();
-  std::vector<SortedPart> parts;
-  run_or_abandon(runtime, [&] { parts = DeviceSort(runtime, plan, columns, options).run(); });
-  return parts;
+  run_or_abandon(runtime, [&] { DeviceSort(runtime, plan, columns, options).run(take); });
+}
+
+std::vector<SortedPart> sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns,
+                                    const SortOptions& options) {
+  std::vector<SortedPart> sorted;
+  sort_device(runtime, plan, columns, options, [&](std::vector<SortedPart> parts) { sorted = std::move(parts); });
+  return sorted;
 }
 
 }  // namespace linkwise

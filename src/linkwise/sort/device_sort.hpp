@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct SortedPart {
   std::shared_ptr<SharedEvent> ready;
 };
 
+using TakeParts = std::function<void(std::vector<SortedPart>)>;
+
 /// Sorts by radix or p2p_merge; stable with respect to (GPU, position). Parts are in the order of the plan's GPUs,
 /// and no key is less than one of the part before. With radix each part is an equal share within about one percent;
 /// with p2p_merge each GPU has as many records as before. `retire` a part's memory to free it.
@@ -53,5 +56,9 @@ struct SortedPart {
 /// fails.
 std::vector<SortedPart> sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns,
                                     const SortOptions& options);
+/// The same, but calls `take` while the GPUs sort: what it does takes no time from the call. The parts are verified,
+/// and may be used, when the call returns.
+void sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns, const SortOptions& options,
+                 const TakeParts& take);
 
 }  // namespace linkwise

@@ -16,35 +16,41 @@ void SortVerifier::before(std::span<const Records> input) {
   for (std::size_t p = 0; p < input.size(); ++p) checksum(runtime_, streams_[p], input[p], came_in(p));
 }
 
-std::vector<SortVerifier::Numbers> SortVerifier::read(std::span<const Records> sorted) {
-  std::vector<Numbers> numbers(sorted.size());
-  std::vector<ReadBack> reads;
+void SortVerifier::look_at(std::span<const Records> sorted) {
+  is_empty_.clear();
   for (std::size_t p = 0; p < sorted.size(); ++p) {
+    is_empty_.push_back(sorted[p].count == 0);
     const MemoryView came_out = numbers_[p].slice(offsetof(Numbers, came_out), sizeof(PartNumbers));
-    if (sorted[p].count > 0) check_part(runtime_, streams_[p], coding_, sorted[p], came_out);
-    reads.push_back({streams_[p], numbers_[p].view(), &numbers[p]});
+    if (!is_empty_[p]) check_part(runtime_, streams_[p], coding_, sorted[p], came_out);
   }
+}
+
+std::vector<SortVerifier::Numbers> SortVerifier::read() {
+  std::vector<Numbers> numbers(is_empty_.size());
+  std::vector<ReadBack> reads;
+  for (std::size_t p = 0; p < numbers.size(); ++p) reads.push_back({streams_[p], numbers_[p].view(), &numbers[p]});
   runtime_.read_back(reads);
   return numbers;
 }
 
-std::uint64_t SortVerifier::check(std::span<const Records> sorted) {
-  const std::vector<Numbers> numbers = read(sorted);
-  ResultCheck check(sorted.front().type.key);
-  for (std::size_t p = 0; p < sorted.size(); ++p) {
+std::uint64_t SortVerifier::finish() {
+  const std::vector<Numbers> numbers = read();
+  ResultCheck check(key_width(coding_.type));
+  for (std::size_t p = 0; p < numbers.size(); ++p) {
     check.came_in(numbers[p].came_in);
-    if (sorted[p].count > 0) check.came_out(streams_[p].place, numbers[p].came_out);
+    if (!is_empty_[p]) check.came_out(streams_[p].place, numbers[p].came_out);
   }
   check.finish();
   return check.checksum();
 }
 
 void SortVerifier::check_copies(std::span<const Records> sorted) {
-  const std::vector<Numbers> numbers = read(sorted);
-  for (std::size_t p = 0; p < sorted.size(); ++p) {
-    ResultCheck check(sorted[p].type.key);
+  look_at(sorted);
+  const std::vector<Numbers> numbers = read();
+  for (std::size_t p = 0; p < numbers.size(); ++p) {
+    ResultCheck check(key_width(coding_.type));
     for (const Numbers& part : numbers) check.came_in(part.came_in);
-    if (sorted[p].count > 0) check.came_out(streams_[p].place, numbers[p].came_out);
+    if (!is_empty_[p]) check.came_out(streams_[p].place, numbers[p].came_out);
     check.finish();
   }
 }

@@ -30,7 +30,8 @@ class ResultCheck {
   std::uint64_t last_key_ = 0;
 };
 
-/// Usage: `before` when the input is encoded, then sort, then `check`. Element p of the records is on stream p's GPU.
+/// Usage: `before` when the input is encoded, then sort, then `check`, or `look_at` and `finish`. Element p of the
+/// records is on stream p's GPU.
 class SortVerifier {
  public:
   /// `coding`: that of the keys to be checked, which may already be codes.
@@ -40,8 +41,14 @@ class SortVerifier {
   [[nodiscard]] MemoryView came_in(std::size_t part) const {
     return numbers_[part].slice(offsetof(Numbers, came_in), sizeof Numbers::came_in);
   }
-  /// Reads the results back and returns their checksum. @throws CorruptDataError saying what is wrong and where.
-  std::uint64_t check(std::span<const Records> sorted);
+  /// Has the GPUs look at the sorted parts; `finish` reads what they find.
+  void look_at(std::span<const Records> sorted);
+  /// Returns the checksum of the sorted parts. @throws CorruptDataError saying what is wrong and where.
+  std::uint64_t finish();
+  std::uint64_t check(std::span<const Records> sorted) {
+    look_at(sorted);
+    return finish();
+  }
   /// The same if each GPU must have the whole input.
   void check_copies(std::span<const Records> sorted);
 
@@ -51,12 +58,13 @@ class SortVerifier {
     PartNumbers came_out;
   };
 
-  std::vector<Numbers> read(std::span<const Records> sorted);
+  std::vector<Numbers> read();
 
   Runtime& runtime_;
   std::vector<Stream> streams_;
   KeyCoding coding_;
   std::vector<Buffer> numbers_;  // each a Numbers
+  std::vector<bool> is_empty_;   // of the sorted parts
 };
 
 }  // namespace linkwise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,26 +64,31 @@ class GpuSort:
         with open_where_they_lie(self._execution, on_gpus=self._is_real, done="sorted") as runtime:
             lengths = [int(array.shape[0]) for array in self._keys]
             numbers = _core.number_rows(runtime, self.plan.gpus, lengths, np.dtype(np.int64).itemsize)
-            return [like(part, key) for (_, part), key in zip(self._sorted(runtime, numbers), self._keys, strict=True)]
+
+            def made(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+                return [like(part, key) for (_, part), key in zip(pairs, self._keys, strict=True)]
+
+            return list(self._sorted(runtime, numbers, made))
 
     def run(self, *, with_report: bool) -> tuple[Any, SortReport | None]:
         """The sorted arrays (with a payload: two lists), and optionally a report, which waits until all is done."""
         began = time.perf_counter()
         with open_where_they_lie(self._execution, on_gpus=self._is_real, done="sorted") as runtime:
-            sorted_parts = self._sorted(runtime, self._payload or [])
-            report = self._report(runtime, began) if with_report else None
-            keys = [column_like(part, original) for (part, _), original in zip(sorted_parts, self._keys, strict=True)]
-            if self._payload is None:
-                return keys, report
-            carried = [like(part, original) for (_, part), original in zip(sorted_parts, self._payload, strict=True)]
-            return (keys, carried), report
+            result = self._sorted(runtime, self._payload or [], self._in_their_library)
+            return result, self._report(runtime, began) if with_report else None
 
-    def _sorted(self, runtime: _core.Runtime, payload: Sequence[Any]) -> Any:
+    def _in_their_library(self, pairs: Sequence[tuple[Any, Any]]) -> Any:
+        keys = [column_like(part, original) for (part, _), original in zip(pairs, self._keys, strict=True)]
+        if self._payload is None:
+            return keys
+        return keys, [like(part, original) for (_, part), original in zip(pairs, self._payload, strict=True)]
+
+    def _sorted(self, runtime: _core.Runtime, payload: Sequence[Any], made: Callable[[Any], Any]) -> Any:
         numbers = [as_numbers(array) for array in self._keys]
 
         def work() -> Any:
             return _core.sort_device(
-                runtime, self.plan, numbers, list(payload), self._streams, self._donate, self._options
+                runtime, self.plan, numbers, list(payload), self._streams, self._donate, self._options, made
             )
 
         # On GPUs the call takes milliseconds; a thread that listens for Ctrl-C would add a good part of one.

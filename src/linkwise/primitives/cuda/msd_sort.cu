@@ -7,7 +7,8 @@
 namespace linkwise::cuda {
 namespace {
 
-constexpr std::uint64_t most = 0xffffffff - msd::copied_at_once;  // leaves room for 32-bit sums that round up
+// Leaves room for 32-bit sums that round up, and for the positions of more pages.
+constexpr std::uint64_t most = 0xffffffff - std::uint64_t{most_leading_digits} * msd::tile_records<std::uint32_t>;
 
 msd::Extent extent_of(RecordType type, std::uint64_t count, ExpectedKeys expected = ExpectedKeys::wide) {
   msd::Extent extent{};
@@ -38,6 +39,7 @@ void add_kernels(KernelList& list) {
   append(list, {address(msd::look_at_sample<Key>), address(msd::count_spans<Key, msd::Way::usual>),
                 address(msd::split_buckets<Key>), address(msd::begin_received<Key>)});
   append(list, msd::kernels<Key, NoValue>());
+  append(list, {address(msd::partition_into_pages<Key>), address(msd::split_pages<Key>)});
   append(list, msd::RecordSort<Key>::kernels());
 }
 

@@ -22,6 +22,22 @@ struct CountMemory {
   Key least, greatest;
 };
 
+/// Begins to load keys of one span, which may be one of the more pages.
+template <typename Load, typename KeyColumns>
+__device__ __forceinline__ void begin_load_of_span(Load& input, const KeyColumns& columns, const State& state,
+                                                   const Bucket& bucket, std::uint64_t first, unsigned count) {
+  const auto* array = columns.keys_at(bucket.place);
+  using Key = std::remove_cvref_t<decltype(*array)>;
+  std::uint64_t length = columns.count;
+  const std::uint64_t whole = length / tile_records<Key> * tile_records<Key>;
+  if (bucket.is_paged && first >= whole) {
+    array = static_cast<const Key*>(state.more_pages);
+    first -= whole;
+    length = std::uint64_t{state.pages} * tile_records<Key>;
+  }
+  input.begin(array, length, first, count);
+}
+
 __device__ inline std::uint32_t greatest_of_warp(std::uint32_t mine) { return __reduce_max_sync(~0u, mine); }
 __device__ inline std::uint64_t greatest_of_warp(std::uint64_t mine) {
   const auto upper = static_cast<std::uint32_t>(mine >> 32), most = greatest_of_warp(upper);
@@ -43,7 +59,7 @@ class SpanCount {
   __device__ __forceinline__ void run(int now, std::uint32_t spans) {
     if (blockIdx.x >= spans) return input_.end();
     Span span = state_.spans[now][blockIdx.x];
-    begin_load(span, state_.buckets[now][span.bucket].place, 0);
+    begin_load(span, state_.buckets[now][span.bucket], 0);
     if (threadIdx.x < bucket_words) bucket_word(0) = word_of(now, span);
     for (std::uint32_t i = blockIdx.x, slot = 0;; slot = 1 - slot) {
       i += gridDim.x;
@@ -62,9 +78,9 @@ class SpanCount {
         if (digit.is_plain()) count(digit.plain(), bucket, span.count - first);
         else count(digit, bucket, span.count - first);
         __syncthreads();
-        if (first + at_once < span.count) begin_load(span, bucket.place, first + at_once);
+        if (first + at_once < span.count) begin_load(span, bucket, first + at_once);
       }
-      if (i < spans) begin_load(next, memory_.bucket[1 - slot].place, 0);
+      if (i < spans) begin_load(next, memory_.bucket[1 - slot], 0);
       finish(state_.buckets[now][span.bucket], bucket, span);
       if (i >= spans) break;
       __syncthreads();
@@ -74,9 +90,9 @@ class SpanCount {
   }
 
  private:
-  __device__ __forceinline__ void begin_load(const Span& span, std::uint32_t place, unsigned first) {
+  __device__ __forceinline__ void begin_load(const Span& span, const Bucket& bucket, unsigned first) {
     const unsigned count = min(span.count - first, at_once);
-    input_.begin(columns_.keys_at(place), columns_.count, std::uint64_t{span.begin} + first, count);
+    begin_load_of_span(input_, columns_, state_, bucket, std::uint64_t{span.begin} + first, count);
   }
   __device__ __forceinline__ std::uint32_t& bucket_word(std::uint32_t slot) {
     return reinterpret_cast<std::uint32_t*>(&memory_.bucket[slot])[threadIdx.x];

@@ -80,6 +80,12 @@ __device__ bool is_divided(const Bucket& bucket, const Digits<Key>& digit) {
   return digit(static_cast<Key>(bucket.least)) != digit(static_cast<Key>(bucket.greatest));
 }
 
+/// Whether a partition moves the bucket's keys: to their digits, or from pages.
+template <typename Key>
+__device__ bool is_moved(const Bucket& bucket, const Digits<Key>& digit) {
+  return bucket.is_paged || is_divided(bucket, digit);
+}
+
 struct KeySpan {
   std::uint64_t low, reach;
 };

@@ -1,4 +1,4 @@
-// What the kernels of the most-significant-digit radix sort share: buckets, items, and where they lie in the scratch.
+// What the kernels of the most-significant-digit radix sort share: buckets, items, and pointers to them.
 //
 // A *bucket* is a run of keys that is too long to be sorted in shared memory, and what is known of its keys. A level
 // counts the digits of all buckets, and partitions each by them. A part that fits into shared memory becomes an *item*
@@ -6,7 +6,6 @@
 // in order: runs that share a sector then reach the cache at about the same time, and memory sees whole sectors.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -126,6 +125,7 @@ struct Bucket {
   std::uint32_t shift, scale;  ///< see Digits
   std::uint8_t place, next_place;
   bool is_root;
+  bool is_paged;  ///< its spans are pages: pages.cuh
 };
 constexpr int bucket_words = sizeof(Bucket) / 4;
 
@@ -214,6 +214,7 @@ struct Counters {
   std::uint32_t doubtful_spans;
   std::uint32_t is_narrow;  // the keys after the first level
   std::uint64_t least_key;  // what narrow keys are distances from
+  std::uint32_t pages;      // taken by the digits of a paged first level
 };
 
 /// The most records of a span, and of an item.
@@ -227,67 +228,18 @@ struct State {
   Root* root;
   Bucket* buckets[2];
   Span* spans[2];
-  std::uint32_t* entries;
+  std::uint32_t* entries;  // of a paged first level, the table of its pages
   std::uint32_t* range_sums;
   Item* items;
   std::uint32_t* hard_items;
   DoubtfulSpan* doubtful_spans;
   Destinations* destinations;
+  std::uint32_t* paged;      ///< records that each digit of a paged first level has had
+  void* more_pages;          ///< beyond those in the place that it stores to …
+  std::uint32_t pages;       ///< … and how many these are; 0 if the first level is not paged
   Fit usual, narrow;         ///< narrow: of narrow keys; 0 where keys must not become narrow
   std::uint32_t max_digits;  ///< of a bucket
   bool doubts_atomics;       ///< for tests: all spans are partitioned again
 };
-
-struct Extent {
-  std::uint64_t count;
-  Fit usual, narrow;
-  std::uint32_t digits;  ///< of a bucket, at most
-  bool is_stable;
-};
-template <typename Key, typename Value>
-constexpr Fit fit_of{tile_records<Key, Value>, item_capacity<Key, Value>};
-template <typename Key, typename Value>
-Extent extent_of(std::uint64_t count) {
-  // With more digits, two levels suffice for more keys, but counters take more room.
-  constexpr Fit usual = fit_of<Key, Value>;
-  constexpr Fit narrow = can_be_narrow<Key, Value> ? fit_of<NarrowKey, NoValue> : Fit{};
-  const bool has_few = count < std::uint64_t{250'000} * usual.capacity;
-  const auto digits = has_bytes<Value> ? stable_digits : has_few ? usual_digits : most_digits;
-  return {count, usual, narrow, static_cast<std::uint32_t>(digits), has_bytes<Value>};
-}
-
-/// Lays the state out from `base` on and returns its size. Call with a null base to learn the size.
-inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
-  std::uint64_t bytes = 0;
-  const auto take = [&]<typename Type>(Type*& array, std::uint64_t length) {
-    array = reinterpret_cast<Type*>(static_cast<std::byte*>(base) + bytes);
-    bytes = (bytes + length * sizeof(Type) + 255) / 256 * 256;
-  };
-  // Each bucket exceeds an item's capacity. It has at most one span more than it has whole tiles, and few digits if
-  // it is short. Of narrow keys there are fewer.
-  const Fit fit = extent.usual;
-  const std::uint64_t buckets = extent.count / fit.capacity + 1;
-  const std::uint64_t spans = extent.count / fit.tile + buckets + 1;
-  const std::uint64_t entries = (extent.count / fit.tile + 1) * extent.digits + 20 * buckets;
-  take(state.counters, 1);
-  take(state.root, 1);
-  for (int i = 0; i < 2; ++i) {
-    take(state.buckets[i], buckets);
-    take(state.spans[i], spans);
-  }
-  take(state.entries, entries + room_after_entries);
-  take(state.range_sums, most_blocks);
-  // Items begin at least half a capacity apart, except for two or three short ones of each bucket. Each level has at
-  // most `buckets` buckets. The levels after the usual ones finish their own items, and reuse the list.
-  const std::uint64_t items = (4 + 3 * usual_levels) * buckets + 16 + extent.count / copied_at_once;
-  take(state.items, items);
-  take(state.hard_items, items);
-  take(state.doubtful_spans, extent.is_stable ? spans : 1);
-  take(state.destinations, 1);
-  state.usual = extent.usual;
-  state.narrow = extent.narrow;
-  state.max_digits = extent.digits;
-  return bytes;
-}
 
 }  // namespace linkwise::cuda::msd

@@ -15,6 +15,7 @@ constexpr std::uint32_t fewest_per_source = 128;
 inline Extent with_most_digits(Extent extent) {
   extent.digits = extent.is_stable ? stable_digits : most_digits;
   extent.narrow = {};
+  extent.pages = 0;
   return extent;
 }
 
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(level_threads)
   const bool divided = is_divided(bucket, Digits<Key>(bucket, root, root.table, true));
   bucket.next_place = divided ? in_result : in_room;
   state.buckets[0][0] = bucket;
-  *state.counters = {{1, 0}, {1, 0}, {received.digits, 0}, 0, 0, 0, 0, 0, 0};
+  *state.counters = {{1, 0}, {1, 0}, {received.digits, 0}, 0, 0, 0, 0, 0, 0, 0};
 }
 
 template <typename Key, typename Value>

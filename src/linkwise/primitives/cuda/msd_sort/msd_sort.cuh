@@ -5,13 +5,13 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
 
 #include "linkwise/primitives/cuda/launch.cuh"
 #include "linkwise/primitives/cuda/msd_sort/levels.cuh"
+#include "linkwise/primitives/cuda/msd_sort/paged_partition.cuh"
 #include "linkwise/primitives/cuda/msd_sort/root.cuh"
 #include "linkwise/primitives/kernels.hpp"
 
@@ -99,35 +99,18 @@ inline State state_in(void* scratch, const Extent& extent) {
   return state;
 }
 
-/// Parts of the planned average fill.
-inline double parts_of(const Extent& extent, Fit fit) {
-  return static_cast<double>(extent.count) / (planned_fill * fit.capacity);
-}
-/// Digits of two levels that make as many parts: of equal numbers, but for a factor to the first level's.
-inline WantedDigits wanted_digits(double parts, double factor) {
-  const bool is_one_level = parts <= root_digits;
-  const double of_root = is_one_level ? parts : factor * std::sqrt(parts);
-  const auto digits = static_cast<std::uint32_t>(std::min(std::ceil(of_root), double{root_digits}));
-  return {digits, static_cast<std::uint32_t>(std::ceil(is_one_level ? 1 : parts / digits))};
-}
-
 /// Prepares `sort` of the same keys and scratch, and estimates the distribution of the keys.
 template <typename Key>
 void look(cudaStream_t stream, RawRecords input, KeyCoding coding, const Extent& extent, SortBuffers buffers,
           void* scratch, KeySpread* spread) {
   const State state = state_in(scratch, extent);
-  const double parts = parts_of(extent, extent.usual);
-  const bool is_one_level = parts <= root_digits;
+  const WantedDigits usual = wanted_digits(extent), narrow = wanted_narrow_digits(extent);
+  const bool is_one_level = usual.cuts == 1;
   // The first level must not write onto the input; of two levels, the second ends in the result if possible.
   const bool to_result =
       buffers != SortBuffers::result_is_input && (is_one_level || buffers == SortBuffers::room_is_input);
   const Columns<Key> keys = keys_of<Key>({input, {}, {}}, coding, extent.count);
   const RawSegments all{1, {input.keys}, {extent.count}};
-  // Records with values fit fewer to an item: more digits in the first level leave the second some to spare. Narrow
-  // keys are stored in short runs of half the bytes, the shorter the more digits there are.
-  const WantedDigits usual = wanted_digits(parts, extent.is_stable ? 1.2 : 1.0);
-  const WantedDigits narrow =
-      extent.narrow.capacity > 0 ? wanted_digits(parts_of(extent, extent.narrow), 0.75) : WantedDigits{};
   look_at_sample<<<1, sample_threads, 0, stream>>>(keys, sampled(all, extent.count),
                                                    static_cast<std::uint32_t>(extent.count), usual, narrow,
                                                    to_result ? in_result : in_room, state, spread);
@@ -210,6 +193,22 @@ void sort_from_level(cudaStream_t stream, int level, const ColumnsOf<Key, Value>
     if (may_be_narrow(state)) finish_sort<Key, Value, Way::narrow>(stream, columns, state);
 }
 
+/// The first level, of keys that are not counted before.
+template <typename Key>
+void store_in_pages(cudaStream_t stream, const Columns<Key>& columns, const State& state) {
+  const auto clear = [stream](std::uint32_t* counters, std::uint64_t count) {
+    check(cudaMemsetAsync(counters, 0, count * sizeof *counters, stream), "clear the table of pages");
+  };
+  clear(state.paged, state.pages);
+  clear(state.entries, std::uint64_t{state.pages} * Pages<Key>::of_digit(columns.count));
+  constexpr std::size_t bytes = sizeof(PagedLevelMemory<Key>);
+  static_assert(bytes <= block_bytes<Key, NoValue>);
+  const std::uint32_t blocks = resident_blocks<partition_into_pages<Key>>(level_threads, bytes);
+  partition_into_pages<Key><<<blocks, level_threads, bytes, stream>>>(columns, state);
+  split_pages<Key><<<1, level_threads, 0, stream>>>(state);
+  check_launch("store in pages");
+}
+
 inline void clear_checksum(cudaStream_t stream, std::uint64_t* checksum) {
   if (checksum != nullptr) check(cudaMemsetAsync(checksum, 0, sizeof *checksum, stream), "clear the checksum");
 }
@@ -218,7 +217,13 @@ inline void clear_checksum(cudaStream_t stream, std::uint64_t* checksum) {
 template <typename Key, typename Value>
 void sort(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, const Extent& extent, void* scratch) {
   clear_checksum(stream, columns.checksum);
-  sort_from_level<Key, Value>(stream, 0, columns, state_in(scratch, extent));
+  const State state = state_in(scratch, extent);
+  if constexpr (!has_bytes<Value>)
+    if (state.pages > 0 && !may_be_narrow(state)) {
+      store_in_pages<Key>(stream, columns, state);
+      return sort_from_level<Key, Value>(stream, 1, columns, state);
+    }
+  sort_from_level<Key, Value>(stream, 0, columns, state);
 }
 
 constexpr std::size_t shared_on_hopper = 227 << 10;  // bytes that a block may have

@@ -67,7 +67,7 @@ class SpanPartition {
       std::uint32_t taken = 0;
       if (threadIdx.x == 0) taken = source_.take();
       const Digits<Key> digit(bucket, *state_.root, table_, true);
-      const bool moves = is_shared || is_divided(bucket, digit), is_plain = digit.is_plain(), is_last = next.count == 0;
+      const bool moves = is_shared || is_moved(bucket, digit), is_plain = digit.is_plain(), is_last = next.count == 0;
       // The checksum is of the first bucket, which has all keys. Hashing costs least while other keys wait for ranks.
       const bool is_summed = columns_.checksum != nullptr && bucket.is_root;
       const bool sums_at_once = is_summed && moves && columns_.flips_bits();
@@ -109,7 +109,7 @@ class SpanPartition {
   __device__ __forceinline__ void begin_load(const Span& span, const Bucket& bucket) {
     constexpr unsigned first = which * Memory::half;
     const unsigned count = span.count > first ? min(span.count - first, unsigned{Memory::half}) : 0;
-    input_.begin(columns_.keys_at(bucket.place), columns_.count, std::uint64_t{span.begin} + first, count);
+    begin_load_of_span(input_, columns_, state_, bucket, std::uint64_t{span.begin} + first, count);
   }
   // Keys past the end of the span are undefined.
   template <int which>

@@ -6,6 +6,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "linkwise/primitives/cuda/msd_sort/digits.cuh"
+#include "linkwise/primitives/cuda/msd_sort/extent.cuh"
 #include "linkwise/primitives/cuda/msd_sort/narrow.cuh"
 #include "linkwise/primitives/kernels.hpp"
 
@@ -198,11 +199,6 @@ inline Sampled sampled(const RawSegments& keys, std::uint64_t total) {
   return from;
 }
 
-/// Digits of the first level that are wanted, and into how many a second level would cut each; 1 if there is none.
-struct WantedDigits {
-  std::uint32_t digits = 0, cuts = 0;
-};
-
 /// Launched as one block: guesses the Root from a sample, and makes the `count` keys of the input the first bucket.
 /// Every GPU guesses the same from the same keys.
 template <typename Key>
@@ -279,7 +275,7 @@ __global__ void __launch_bounds__(sample_threads)
     bucket.next_place = next_place;
     bucket.is_root = true;
     state.buckets[0][0] = bucket;
-    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0, 0, 0, is_narrow, 0};
+    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0, 0, 0, is_narrow, 0, 0};
   }
   for (std::uint32_t i = threadIdx.x; i < spans; i += sample_threads)
     state.spans[0][i] = {0, i * tile, min(tile, count - i * tile), i};

@@ -22,19 +22,25 @@ __device__ inline void finish_equal(std::uint32_t begin, std::uint32_t count, st
                               place, true};
 }
 
-/// Adds a bucket to the next level, with as many digits as make parts of about the planned fill, but never so few
-/// that the level leaves nearly all keys to the one after it.
-__device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, std::uint32_t count, std::uint32_t place,
-                                  std::uint32_t next_place, Fit fit, const State& state) {
-  if (keys.reach == 0) return finish_equal(begin, count, place, state);
+/// A bucket with as many digits as make parts of about the planned fill, but never so few that the level leaves nearly
+/// all keys to the one after it.
+__device__ inline Bucket cut_bucket(KeySpan keys, std::uint32_t count, Fit fit, const State& state) {
   Bucket bucket{};
   bucket.low = keys.low;
   bucket.reach = keys.reach;
   bucket.least = ~std::uint64_t{0};
-  bucket.begin = begin;
   bucket.count = count;
   const auto fill = static_cast<std::uint32_t>(planned_fill * fit.capacity);
   cut_evenly(bucket, keys.reach, min(max(count / fill + 1, 16u), state.max_digits));
+  return bucket;
+}
+
+/// Adds a bucket to the next level.
+__device__ inline void add_bucket(int next, KeySpan keys, std::uint32_t begin, std::uint32_t count, std::uint32_t place,
+                                  std::uint32_t next_place, Fit fit, const State& state) {
+  if (keys.reach == 0) return finish_equal(begin, count, place, state);
+  Bucket bucket = cut_bucket(keys, count, fit, state);
+  bucket.begin = begin;
   bucket.spans = (count + fit.tile - 1) / fit.tile;
   bucket.first_entry = append(state.counters->entries[next], bucket.spans * bucket.digits);
   bucket.place = static_cast<std::uint8_t>(place);
@@ -79,7 +85,7 @@ __device__ inline bool decide_narrow(const Bucket& bucket, bool is_divided, cons
 template <typename Key>
 __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Cell* table, int next,
                              const State& state) {
-  const bool divides = is_divided(bucket, Digits<Key>(bucket, *state.root, table, true));
+  const bool divides = is_moved(bucket, Digits<Key>(bucket, *state.root, table, true));
   const bool is_narrow = decide_narrow(bucket, divides, state);
   const Fit fit = is_narrow ? state.narrow : state.usual;
   if (!divides) {

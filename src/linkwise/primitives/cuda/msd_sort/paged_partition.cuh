@@ -1,0 +1,220 @@
+// The first level of a long sort of keys alone: tiles are ordered by digit in shared memory, and stored in pages.
+//
+// As in partition.cuh, except that the block counts the tile's digits itself, and reserves places for them.
+#pragma once
+
+#include "linkwise/primitives/cuda/msd_sort/levels.cuh"
+#include "linkwise/primitives/cuda/msd_sort/pages.cuh"
+
+namespace linkwise::cuda::msd {
+
+template <typename Key>
+struct PagedMemory {
+  static constexpr int half = tile_records<Key> / 2;
+
+  RunMemory<Key, half> input;
+  Key keys[tile_records<Key>];
+  std::uint32_t counters[level_threads];  // of the tile's digits; then where each one's keys begin
+  PagedRun run[most_leading_digits];
+  std::uint32_t rest[most_leading_digits];
+  std::uint32_t taken;  // number of a tile
+  unsigned long long checksum;
+  typename LevelScan::TempStorage scan;
+};
+
+template <typename Key>
+class PagedPartition {
+  using Memory = PagedMemory<Key>;
+  static constexpr int items = tile_items<Key>;
+  static constexpr std::uint32_t tile = tile_records<Key>;
+
+ public:
+  __device__ PagedPartition(Memory& memory, const Columns<Key>& columns, const State& state, const Cell* table)
+      : memory_(memory),
+        columns_(columns),
+        state_(state),
+        root_(state.buckets[0][0]),
+        pages_(state, root_.count),
+        table_(table),
+        input_(memory.input) {}
+
+  /// Partitions the block's share of the tiles. The next one's keys are loaded while this one's are ordered.
+  __device__ __forceinline__ void run() {
+    const std::uint32_t tiles = (root_.count - 1) / tile + 1;
+    if (blockIdx.x >= tiles) return input_.end();
+    // The first two tiles of each block are fixed; it takes the others from an atomic counter.
+    std::uint32_t now = blockIdx.x, next = now + gridDim.x;
+    memory_.counters[threadIdx.x] = 0;
+    if (threadIdx.x == 0) {
+      memory_.taken = take();
+      memory_.checksum = 0;
+    }
+    begin_load<0>(now);
+    Key key[items];
+    take_keys<0>(key);
+    __syncthreads();
+    std::uint32_t later = memory_.taken;
+    begin_load<1>(now);
+    take_keys<1>(key);
+    __syncthreads();
+    if (threadIdx.x == 0) memory_.taken = take();
+    if (next < tiles) begin_load<0>(next);
+    __syncthreads();
+    const Digits<Key> digit(root_, *state_.root, table_);
+    // Hashing costs least while other keys wait for ranks.
+    const bool is_plain = digit.is_plain(), is_summed = columns_.checksum != nullptr;
+    const bool sums_at_once = is_summed && columns_.flips_bits();
+    for (;;) {
+      const bool is_last = next >= tiles;
+      const std::uint32_t count = records_of(now), beyond = memory_.taken;
+      if (is_summed && !sums_at_once) add_hashes(key, count);
+      columns_.encode(key, in_input);
+      if (is_plain && sums_at_once) order<true>(digit.plain(), key, count);
+      else if (is_plain) order<false>(digit.plain(), key, count);
+      else if (sums_at_once) order<true>(digit, key, count);
+      else order<false>(digit, key, count);
+      if (!is_last) take_keys<0>(key);
+      __syncthreads();
+      if (!is_last) begin_load<1>(next);
+      if (threadIdx.x == 0) memory_.taken = take();
+      memory_.counters[threadIdx.x] = 0;
+      if (is_plain) store(digit.plain(), count);
+      else store(digit, count);
+      if (is_last) break;
+      take_keys<1>(key);
+      __syncthreads();
+      if (later < tiles) begin_load<0>(later);
+      now = next;
+      next = later;
+      later = beyond;
+    }
+    input_.end();
+    if (threadIdx.x == 0 && is_summed)
+      atomicAdd(reinterpret_cast<unsigned long long*>(columns_.checksum), memory_.checksum);
+  }
+
+ private:
+  [[nodiscard]] __device__ __forceinline__ std::uint32_t take() const {
+    return 2 * gridDim.x + atomicAdd(&state_.counters->spans_taken, 1u);
+  }
+  [[nodiscard]] __device__ __forceinline__ std::uint32_t records_of(std::uint32_t number) const {
+    return min(tile, root_.count - number * tile);
+  }
+
+  // The first half of a tile is loaded while the tile before it is ordered, the second while that one is stored.
+  template <int which>
+  __device__ __forceinline__ void begin_load(std::uint32_t number) {
+    constexpr unsigned first = which * Memory::half;
+    const unsigned records = records_of(number), count = records > first ? min(records - first, Memory::half) : 0;
+    input_.begin(columns_.keys_at(in_input), columns_.count, std::uint64_t{number} * tile + first, count);
+  }
+  // Keys past the end of the tile are undefined.
+  template <int which>
+  __device__ __forceinline__ void take_keys(Key (&key)[items]) {
+    input_.wait();
+    const Key* const keys = input_.elements() + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < items / 2; ++i) key[which * items / 2 + i] = keys[level_threads * i];
+  }
+
+  // Orders the keys by digit in shared memory, and finds where each digit's keys go. Digits are counted first: a key's
+  // rank in a register, from a single atomic, would be one register too many.
+  template <bool sums, typename Digit>
+  __device__ __forceinline__ void order(const Digit& digit_of, const Key (&key)[items], std::uint32_t count) {
+    const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
+    std::uint64_t hashes = 0;
+    const Key flipped = sums ? columns_.code_of_zero() : 0;
+#pragma unroll
+    for (int i = 0; i < items; ++i) {
+      if (level_threads * i < left) atomicAdd(&memory_.counters[digit_of(key[i])], 1u);
+      if (i % 4 == 3) asm volatile("" ::: "memory");  // few in flight: the keys take most registers
+    }
+    __syncthreads();
+    const unsigned digit = threadIdx.x;
+    const std::uint32_t records = memory_.counters[digit];
+    const std::uint32_t reserved = records > 0 ? pages_.reserve(digit, records) : 0;
+    std::uint32_t start;
+    LevelScan(memory_.scan).ExclusiveSum(records, start);
+    memory_.counters[digit] = start;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < items; ++i) {
+      if (level_threads * i < left) {
+        memory_.keys[atomicAdd(&memory_.counters[digit_of(key[i])], 1u)] = key[i];
+        if (sums) hashes += varying_hash(static_cast<Key>(key[i] ^ flipped), NoValue{});
+      }
+      if (i % 4 == 3) asm volatile("" ::: "memory");
+    }
+    if (sums) add_to_checksum(hashes, count);
+    if (threadIdx.x / 32 * 32 < most_leading_digits) find_pages(digit, reserved, records, start);
+  }
+
+  __device__ __forceinline__ void find_pages(unsigned digit, std::uint32_t reserved, std::uint32_t records,
+                                             std::uint32_t start) {
+    std::uint32_t rest = 0;
+    const PagedRun run = pages_.find(digit, reserved, records, start, rest);
+    if (records == 0) return;
+    memory_.run[digit] = run;
+    memory_.rest[digit] = rest;
+  }
+
+  template <typename Digit>
+  __device__ __forceinline__ void store(const Digit& digit_of, std::uint32_t count) {
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int left = static_cast<int>(count) - thread;
+    Key* const pages = columns_.keys_at(root_.next_place);
+    const std::uint32_t whole = root_.count / tile * tile;
+    Key* const more = static_cast<Key*>(state_.more_pages);
+#pragma unroll 4
+    for (int i = 0; i < items; ++i) {
+      if (level_threads * i >= left) break;
+      const std::uint32_t at = thread + level_threads * i;
+      const Key moved = memory_.keys[at];
+      const unsigned digit = digit_of(moved);
+      const PagedRun run = memory_.run[digit];
+      const std::uint32_t to = at + (at < run.end ? run.delta : memory_.rest[digit]);
+      if (to < whole) pages[to] = moved;
+      else more[to - whole] = moved;
+    }
+  }
+
+  __device__ __forceinline__ void add_hashes(const Key (&key)[items], std::uint32_t count) {
+    const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
+    std::uint64_t hashes = 0;
+#pragma unroll
+    for (int i = 0; i < items; ++i)
+      if (level_threads * i < left) hashes += varying_hash(key[i], NoValue{});
+    add_to_checksum(hashes, count);
+  }
+  // Of one thread the hashes of its keys, without the constant.
+  __device__ __forceinline__ void add_to_checksum(std::uint64_t hashes, std::uint32_t count) {
+    std::uint64_t sum = hashes + (threadIdx.x == 0 ? count * constant_hash : 0);
+    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
+    if (threadIdx.x % 32 == 0) atomicAdd(&memory_.checksum, static_cast<unsigned long long>(sum));
+  }
+
+  Memory& memory_;
+  const Columns<Key>& columns_;
+  const State& state_;
+  const Bucket& root_;
+  const Pages<Key> pages_;
+  const Cell* table_;
+  RunLoad<Key, Memory::half> input_;
+};
+
+template <typename Key>
+struct PagedLevelMemory {
+  PagedMemory<Key> partition;
+  Cell table[table_cells];  // the root's
+};
+
+template <typename Key>
+__global__ void __launch_bounds__(level_threads, 1)
+    partition_into_pages(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state) {
+  extern __shared__ __align__(128) unsigned char raw[];
+  auto& memory = *reinterpret_cast<PagedLevelMemory<Key>*>(raw);
+  load_table(memory.table, state);
+  PagedPartition<Key>(memory.partition, columns, state, memory.table).run();
+}
+
+}  // namespace linkwise::cuda::msd
