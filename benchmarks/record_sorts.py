@@ -41,10 +41,13 @@ def _normal(rows: int, dtype: Any) -> Keys:
     return (cupy.random.default_rng(1).standard_normal(rows) * deviation + middle).astype(dtype)
 
 
-def _heavy(rows: int, dtype: Any) -> Keys:
-    data = _words(rows, dtype)
-    data[cupy.random.default_rng(2).random(rows) < 0.4] = 42
-    return data
+def _heavy(share: float) -> Callable[[int, Any], Keys]:
+    def make(rows: int, dtype: Any) -> Keys:
+        data = _words(rows, dtype)
+        data[cupy.random.default_rng(2).random(rows) < share] = 42
+        return data
+
+    return make
 
 
 def _zipf(rows: int, dtype: Any) -> Keys:
@@ -77,7 +80,8 @@ DISTRIBUTIONS: dict[str, Callable[[int, Any], Keys]] = {
     "equal": lambda rows, dtype: cupy.full(rows, 77, dtype=dtype),
     "normal": _normal,
     "few bits set": _few_bits,
-    "40 % equal": _heavy,
+    "40 % equal": _heavy(0.4),
+    "70 % equal": _heavy(0.7),
     "Zipf": _zipf,
     "clusters": lambda rows, dtype: (
         (_words(rows, dtype) % dtype(700)) * dtype(1 << 20) + _words(rows, dtype)[::-1] % dtype(5000)

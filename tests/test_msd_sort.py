@@ -182,6 +182,8 @@ def test_what_suits_it() -> None:
     assert suits(random.standard_normal(count))
     assert suits(np.arange(count, dtype=np.uint64))
     assert suits(np.full(count, 77, np.uint64))
+    assert suits(heavy_hitter(random, np.uint64, count)), "the others are evenly distributed"
+    assert suits(heavy_hitter(random, np.uint64, count) ^ np.uint64(1 << 63))
     assert not suits(random.zipf(1.3, count).clip(0, 1 << 31).astype(np.uint32))
     assert not suits(few_bits(random, np.uint64, count))
     often = random.permutation(np.repeat(random.integers(0, 1 << 32, count // 100, dtype=np.uint32), 100))

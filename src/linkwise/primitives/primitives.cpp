@@ -98,16 +98,21 @@ bool suits_msd_sort(RecordType type, std::uint64_t count, const KeySpread& sprea
   };
   const double equal = share_of_compared(spread.equal);
   if (equal > 0.98) return true;  // a part with only equal keys needs no further level
-  if (type.key == KeyWidth::k32 && 0.3 < equal && equal < 0.9) return false;
+  const bool is_alone = type.value == ValueWidth::none, is_long_array = is_alone && count >= many_alone;
+  if (type.key == KeyWidth::k32 && !is_long_array && 0.3 < equal && equal < 0.9) return false;
   // LSD radix sort takes fewer passes for the keys, or moves fewer bytes in each.
   const bool is_short = type.key == KeyWidth::k32 || type.value == ValueWidth::v4;
-  const bool is_long_array = type.value == ValueWidth::none && count >= many_alone;
   if (is_short && !is_long_array && occur_often(count, spread)) return false;
   // At least half of the parts that uniformly distributed keys would occupy must be occupied.
   if (1 - share_of_compared(spread.crowded) < (1 - share_of_compared(spread.crowded_if_even)) / 2) return false;
   if (spread.in_digits < spread.compared) return true;  // most digits cover few keys
   const double first_quarter = static_cast<double>(spread.in_first_quarter) / std::max(spread.in_digits, 1u);
-  return 0.15 <= first_quarter && first_quarter <= 0.4;
+  const auto is_even = [](double share) { return 0.15 <= share && share <= 0.4; };
+  if (is_even(first_quarter)) return true;
+  // One key that occurs often takes little time, and lies in one quarter of its digit; the others tell how keys lie.
+  const double others = 1 - equal;
+  return is_alone && (is_long_array || type.key == KeyWidth::k64) &&
+         (is_even(first_quarter / others) || is_even((first_quarter - equal) / others));
 }
 
 bool may_suit_msd_sort(const Kernels& kernels, RecordType type, std::uint64_t count) {

@@ -214,7 +214,8 @@ struct Counters {
   std::uint32_t doubtful_spans;
   std::uint32_t is_narrow;  // the keys after the first level
   std::uint64_t least_key;  // what narrow keys are distances from
-  std::uint32_t pages;      // taken by the digits of a paged first level
+  std::uint32_t is_paged;   // the first level, as the sample decides
+  std::uint32_t pages;      // taken by its digits
 };
 
 /// The most records of a span, and of an item.

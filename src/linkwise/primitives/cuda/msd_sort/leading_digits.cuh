@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(level_threads)
   const bool divided = is_divided(bucket, Digits<Key>(bucket, root, root.table, true));
   bucket.next_place = divided ? in_result : in_room;
   state.buckets[0][0] = bucket;
-  *state.counters = {{1, 0}, {1, 0}, {received.digits, 0}, 0, 0, 0, 0, 0, 0, 0};
+  *state.counters = {.buckets = {1, 0}, .spans = {1, 0}, .entries = {received.digits, 0}};
 }
 
 template <typename Key, typename Value>

@@ -158,6 +158,22 @@ void partition_level(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, 
   check_launch("partition a level");
 }
 
+/// The first level where it is paged: instead of the steps above, which then find nothing to do.
+template <typename Key>
+void store_in_pages(cudaStream_t stream, const Columns<Key>& columns, const State& state) {
+  const auto clear = [stream](std::uint32_t* counters, std::uint64_t count) {
+    check(cudaMemsetAsync(counters, 0, count * sizeof *counters, stream), "clear the table of pages");
+  };
+  clear(state.paged, state.pages);
+  clear(state.entries, std::uint64_t{state.pages} * Pages<Key>::of_digit(columns.count));
+  constexpr std::size_t bytes = sizeof(PagedLevelMemory<Key>);
+  static_assert(bytes <= block_bytes<Key, NoValue>);
+  const std::uint32_t blocks = resident_blocks<partition_into_pages<Key>>(level_threads, bytes);
+  partition_into_pages<Key><<<blocks, level_threads, bytes, stream>>>(columns, state);
+  split_pages<Key><<<1, level_threads, 0, stream>>>(state);
+  check_launch("store in pages");
+}
+
 /// Sorts all listed items, and the buckets that are left.
 template <typename Key, typename Value, Way way>
 void finish_sort(cudaStream_t stream, ColumnsOf<Key, Value> columns, State state) {
@@ -187,26 +203,12 @@ void sort_from_level(cudaStream_t stream, int level, const ColumnsOf<Key, Value>
     count_level<Key, Value>(stream, columns, state, level);
     split_level<Key, Value>(stream, state, level);
     partition_level<Key, Value>(stream, columns, state, level);
+    if constexpr (!has_bytes<Value>)
+      if (level == 0 && state.pages > 0 && !may_be_narrow(state)) store_in_pages<Key>(stream, columns, state);
   }
   finish_sort<Key, Value, Way::usual>(stream, columns, state);
   if constexpr (can_be_narrow<Key, Value>)
     if (may_be_narrow(state)) finish_sort<Key, Value, Way::narrow>(stream, columns, state);
-}
-
-/// The first level, of keys that are not counted before.
-template <typename Key>
-void store_in_pages(cudaStream_t stream, const Columns<Key>& columns, const State& state) {
-  const auto clear = [stream](std::uint32_t* counters, std::uint64_t count) {
-    check(cudaMemsetAsync(counters, 0, count * sizeof *counters, stream), "clear the table of pages");
-  };
-  clear(state.paged, state.pages);
-  clear(state.entries, std::uint64_t{state.pages} * Pages<Key>::of_digit(columns.count));
-  constexpr std::size_t bytes = sizeof(PagedLevelMemory<Key>);
-  static_assert(bytes <= block_bytes<Key, NoValue>);
-  const std::uint32_t blocks = resident_blocks<partition_into_pages<Key>>(level_threads, bytes);
-  partition_into_pages<Key><<<blocks, level_threads, bytes, stream>>>(columns, state);
-  split_pages<Key><<<1, level_threads, 0, stream>>>(state);
-  check_launch("store in pages");
 }
 
 inline void clear_checksum(cudaStream_t stream, std::uint64_t* checksum) {
@@ -217,13 +219,7 @@ inline void clear_checksum(cudaStream_t stream, std::uint64_t* checksum) {
 template <typename Key, typename Value>
 void sort(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, const Extent& extent, void* scratch) {
   clear_checksum(stream, columns.checksum);
-  const State state = state_in(scratch, extent);
-  if constexpr (!has_bytes<Value>)
-    if (state.pages > 0 && !may_be_narrow(state)) {
-      store_in_pages<Key>(stream, columns, state);
-      return sort_from_level<Key, Value>(stream, 1, columns, state);
-    }
-  sort_from_level<Key, Value>(stream, 0, columns, state);
+  sort_from_level<Key, Value>(stream, 0, columns, state_in(scratch, extent));
 }
 
 constexpr std::size_t shared_on_hopper = 227 << 10;  // bytes that a block may have

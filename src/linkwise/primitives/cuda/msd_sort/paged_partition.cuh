@@ -213,6 +213,7 @@ __global__ void __launch_bounds__(level_threads, 1)
     partition_into_pages(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state) {
   extern __shared__ __align__(128) unsigned char raw[];
   auto& memory = *reinterpret_cast<PagedLevelMemory<Key>*>(raw);
+  if (state.counters->is_paged == 0) return;
   load_table(memory.table, state);
   PagedPartition<Key>(memory.partition, columns, state, memory.table).run();
 }

@@ -70,9 +70,10 @@ class Pages {
   const std::uint32_t each_;
 };
 
-/// One block: makes the digits of the paged first level buckets of the second, and their pages spans.
+/// One block: makes the digits of a paged first level buckets of the second, and their pages spans.
 template <typename Key>
 __global__ void __launch_bounds__(level_threads) split_pages(const __grid_constant__ State state) {
+  if (state.counters->is_paged == 0) return;
   using Scan = cub::BlockScan<std::uint32_t, level_threads>;
   __shared__ typename Scan::TempStorage scan;
   __shared__ std::uint32_t first_span[most_leading_digits + 1], bucket_of[most_leading_digits];

@@ -180,6 +180,23 @@ __device__ void count_repeated(SampleMemory& memory, const Root& root, const Key
   if (threadIdx.x == 0) spread.sampled = samples;
 }
 
+/// Whether a digit has most of the samples. Its keys' ranks come from atomics at one address: those that a paged level
+/// needs to count a tile would cost more than counting all keys before.
+template <typename Key>
+__device__ bool has_heavy_digit(SampleMemory& memory, const Root& root, const Bucket& bucket,
+                                const Key (&sample)[samples_per_thread]) {
+  __syncthreads();
+  for (int i = threadIdx.x; i < most_leading_digits; i += sample_threads) memory.cells[i] = 0;
+  __syncthreads();
+  const Digits<Key> digit(bucket, root, root.table);
+#pragma unroll
+  for (int i = 0; i < samples_per_thread; ++i) atomicAdd(&memory.cells[digit(sample[i])], 1u);
+  __syncthreads();
+  bool is_heavy = false;
+  for (int i = threadIdx.x; i < most_leading_digits; i += sample_threads) is_heavy |= memory.cells[i] > samples / 2;
+  return __syncthreads_or(is_heavy) != 0;
+}
+
 /// Keys from which the sample is taken: all of them, or a larger sample of all that several GPUs took.
 struct Sampled {
   RawSegments keys;
@@ -275,7 +292,6 @@ __global__ void __launch_bounds__(sample_threads)
     bucket.next_place = next_place;
     bucket.is_root = true;
     state.buckets[0][0] = bucket;
-    *state.counters = {{1, 0}, {spans, 0}, {spans * bucket.digits, 0}, 0, 0, 0, 0, is_narrow, 0, 0};
   }
   for (std::uint32_t i = threadIdx.x; i < spans; i += sample_threads)
     state.spans[0][i] = {0, i * tile, min(tile, count - i * tile), i};
@@ -294,6 +310,16 @@ __global__ void __launch_bounds__(sample_threads)
   } else
     for (unsigned i = threadIdx.x; i <= digits; i += sample_threads) root.digit_low[i] = first_distance(bucket, i);
   __syncthreads();
+  const bool is_paged = state.pages > 0 && !is_narrow && !has_heavy_digit(memory, root, state.buckets[0][0], sample);
+  if (threadIdx.x == 0) {
+    // If the first level is paged, the kernels that count it and partition it otherwise find no bucket.
+    const std::uint32_t buckets = is_paged ? 0 : 1;
+    *state.counters = {.buckets = {buckets, 0},
+                       .spans = {buckets * spans, 0},
+                       .entries = {buckets * spans * (digits + 2), 0},
+                       .is_narrow = is_narrow,
+                       .is_paged = is_paged};
+  }
   measure_spread(root, bucket, sample, *spread);
   measure_crowd(memory, root, digits, wanted.cuts, sample, *spread);
   if (from.total >= many_records) count_repeated(memory, root, sample, *spread);
