@@ -68,6 +68,23 @@ def test_text_means_what_it_means_to_duckdb() -> None:
         assert rows == [row[0] for row in expected], text
 
 
+@pytest.mark.parametrize("kind", [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")], ids=str)
+def test_times_of_day(kind: pa.DataType, tmp_path: Path) -> None:
+    hours = [0, 8, 12, 23] * 500
+    table = pa.table({"t": pa.array([datetime.time(hour, 30) for hour in hours], kind), "row": range(len(hours))})
+    source = written(table, tmp_path / "in.parquet")
+    for text, kept in (
+        ("t >= '12:30'", {12, 23}),
+        ("t in ('08:30:00', '23:30')", {8, 23}),
+        ("t != '00:30:00'", {8, 12, 23}),
+    ):
+        linkwise.sort_file(source, tmp_path / "o.parquet", by="t", filter=filter_from_text(text, table.schema))
+        found = pq.read_table(tmp_path / "o.parquet")["row"].to_pylist()
+        assert found == sorted((row for row in range(len(hours)) if hours[row] in kept), key=lambda row: hours[row])
+    with pytest.raises(UsageError, match="'noon' is no time"):
+        filter_from_text("t > 'noon'", table.schema)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -106,6 +106,21 @@ def test_a_sort_in_the_middle_of_a_plan(tmp_path: Path) -> None:
     assert_frame_equal(result, expected.filter(pl.col("sum") > 30).head(10).collect())
 
 
+def test_fields_of_structs() -> None:
+    rows = frame(500, 40).select(pl.struct(inner="key").alias("outer"), "value", "row")
+    ours = lazily.scan_sorted(rows.lazy(), ["outer.inner", "row"], descending=[True, False]).select("row").collect()
+    by_field = rows.sort(pl.col("outer").struct.field("inner"), "row", descending=[True, False], nulls_last=True)
+    assert_frame_equal(ours, by_field.select("row"))
+    names = frame(40, 40).select("key", name="text")
+    joined = (
+        lazily.join(rows.lazy(), names.lazy(), left_on="outer.inner", right_on="key").select("row", "name").collect()
+    )
+    expected = rows.with_columns(pl.col("outer").struct.field("inner")).join(names, left_on="inner", right_on="key")
+    assert_frame_equal(joined, expected.select("row", "name"), check_row_order=False)
+    with pytest.raises(linkwise.UsageError, match="there is no column 'outer.key'; .*'outer.inner'"):
+        lazily.scan_sorted(rows.lazy(), "outer.key")
+
+
 def test_what_is_wrong_is_said_at_once() -> None:
     with pytest.raises(linkwise.UsageError, match="there is no column 'kay'; there are 'key', 'text', 'value', 'row'"):
         lazily.scan_sorted(frame(10, 2).lazy(), "kay")

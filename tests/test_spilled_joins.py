@@ -113,6 +113,19 @@ def test_empty_sides(empty: str, tmp_path: Path) -> None:
         assert values(joined(tmp_path, left, right, "k", how)) == values(expected)
 
 
+@pytest.mark.usefixtures("spill")
+@pytest.mark.parametrize("order", ["key", "left"])
+def test_progress_of_both_sides(order: Any, tmp_path: Path) -> None:
+    told: list[float] = []
+    left, right = relation(4000, "int64", "left"), relation(900, "int64", "right")
+    joined(tmp_path, left, right, "k", "inner", order=order)  # writes the files
+    linkwise.join_file(
+        tmp_path / "l.parquet", tmp_path / "r.parquet", tmp_path / "o.arrow", "k", order=order,
+        host_memory_limit=LITTLE, strategy="cpu", temporary_directory=tmp_path / "spill", on_progress=told.append,
+    )  # fmt: skip
+    assert told == sorted(told) and told[-1] == 1.0 and len(told) > 10
+
+
 def test_presorted_sides_are_checked_and_merged(spill: Path, tmp_path: Path) -> None:
     left, right = (linkwise.sort(relation(rows, "int64", name), by="k", strategy="cpu") for rows, name in
                    ((4000, "left"), (900, "right")))  # fmt: skip

@@ -222,6 +222,10 @@ def test_progress_goes_up_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     told: list[float] = []
     linkwise.join_file(*paths, tmp_path / "o.parquet", "k0", how="left", on_progress=told.append)
     assert told == sorted(told) and told[-1] == 1.0 and len(told) > 10
+    for order in ("key", "left"):
+        told.clear()
+        linkwise.join_file(*paths, tmp_path / "o.parquet", "k0", how="full", order=order, on_progress=told.append)
+        assert told == sorted(told) and told[-1] == 1.0 and len(told) > 1
 
 
 def test_random_shapes(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ neither true nor false. Nothing else is evaluated.
 
 from __future__ import annotations
 
+import datetime
 import operator
 import re
 from collections.abc import Callable
@@ -181,9 +182,20 @@ class _Parser:
         of = column_type(of)
         is_fraction = isinstance(plain, float) and not pa.types.is_floating(of)
         try:
+            if pa.types.is_time(of) and kind == "text":
+                return self._time(plain, of)
             return pa.scalar(plain) if is_fraction else pa.scalar(plain).cast(of)
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        except (pa.ArrowException, OverflowError, ValueError):
             raise self._wrong(f"{ascii(text)[1:-1]} is no {of}") from None
+
+    @staticmethod
+    def _time(text: str, of: pa.DataType) -> Any:
+        """A time of day, which PyArrow does not cast from text."""
+        time = datetime.time.fromisoformat(text)
+        found = pa.scalar(time, of)
+        if found.as_py() != time:
+            raise ValueError(f"{text} is between two values of {of}")
+        return found
 
     def _exact(self, text: str, of: pa.DataType) -> Any:
         """A number in a type of exact numbers: not by way of a float, which would round it."""

@@ -29,10 +29,11 @@ from linkwise.files.writing.writer import TableWriter
 from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matching import Columns, How, Order, Presorted, check_order, sides_of
 from linkwise.joining.tables import TableJoin, check_how, check_validate, count_matches, key_pairs
-from linkwise.runtime.execution import ExecutionOptions
+from linkwise.runtime.execution import ExecutionOptions, Progress
 from linkwise.sorting.report import Steps
 
 _MOST_TIMES = 1 << 10  # the memory that a side may take; for larger ones, partitions would be too many
+_READ = 0.5  # the share of a join in memory that is done when both sides have been read
 _ROOM = 3  # times a window: its row numbers, its rows, and the memory to write them
 _MOST_ROWS = 1 << 24  # per window: larger ones are no faster
 
@@ -130,6 +131,8 @@ class FileJoin:
         if self._streamed is not None and not self._streamed.fits:
             is_partitioned = asked.order is None and is_too_much
             self._by_hash = GraceJoin.of(self._streamed, asked.temporary_directory) if is_partitioned else None
+        if self._by_hash is None:  # otherwise it joins single partitions
+            self._otherwise = replace(self._otherwise, on_progress=self._on_progress)
         if not asked.force and is_too_much and not isinstance(self._by_hash, StreamedJoin):
             check_room_for_runs(self.readers, asked.temporary_directory)
         by_runs = "sorted runs, spilled and merged" if is_too_much else "in memory"
@@ -208,10 +211,12 @@ class _AtOnceOrByRuns:
     order: Order
     memory: int
     directory: Path | None
+    on_progress: Progress = lambda _: None
 
     def count(self, readers: Sequence[Reader], *, validate: str) -> int:
         read = read_within(readers, self.memory)
         if read.everything is not None:
+            self.on_progress(_READ)
             return self._count(*read.everything, presorted=self.presorted, validate=validate)
         left, right = _sides(readers, read.batches)
         with self._spilled().parts(left, right) as parts:
@@ -229,6 +234,7 @@ class _AtOnceOrByRuns:
             for table in tables:
                 writer.write(table)
                 rows += table.num_rows
+        self.on_progress(1.0)
         return rows
 
     @contextmanager
@@ -244,6 +250,7 @@ class _AtOnceOrByRuns:
 
         read = read_within(readers, self.memory)
         if read.everything is not None:
+            self.on_progress(_READ)
             yield joined(read.everything, check_room, self.presorted)
             return
         outlook = Outlook(check_room, readers)
@@ -266,8 +273,9 @@ class _AtOnceOrByRuns:
 
     def _spilled(self) -> SpilledJoin:
         return SpilledJoin(
-            self.keys, self.how, self.execution, self.memory, self.directory, sides_of(self.presorted), self.order
-        )
+            self.keys, self.how, self.execution, self.memory, self.directory, sides_of(self.presorted), self.order,
+            self.on_progress,
+        )  # fmt: skip
 
 
 def _schema(reader: Reader) -> pa.Schema:

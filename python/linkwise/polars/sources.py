@@ -13,6 +13,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from linkwise._core import UsageError
+from linkwise.columns.inside import names_inside, outer_columns
 from linkwise.columns.sort_keys import Descending, Nulls
 from linkwise.joining.api import join as join_now
 from linkwise.runtime.execution import SortExecution
@@ -25,10 +26,13 @@ def _names(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
 
 
-def _check(schema: pl.Schema, columns: list[str]) -> None:
-    for name in columns:
-        if name not in schema:
-            raise UsageError(f"there is no column {name!r}; there are {', '.join(map(repr, schema))}")
+def _outer(schema: pl.Schema, keys: list[str]) -> list[str]:
+    """The columns of keys that may be fields of structs. Raises ``UsageError`` if there is none."""
+    inside = names_inside(schema.to_frame().to_arrow().schema)
+    for name in keys:
+        if name not in schema and name not in inside:
+            raise UsageError(f"there is no column {name!r}; there are {', '.join(map(repr, [*schema, *inside]))}")
+    return outer_columns(keys, list(schema))
 
 
 def _in_batches(
@@ -66,14 +70,14 @@ def scan_sorted(
 
     """
     keys, schema = _names(by), frame.collect_schema()
-    _check(schema, keys)
+    outer = _outer(schema, keys)
 
     def rows_in_order(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         source = frame if predicate is None else frame.filter(predicate)
         if with_columns is not None:
-            wanted = {*with_columns, *keys}
+            wanted = {*with_columns, *outer}
             source = source.select([name for name in schema if name in wanted])
         in_order = sort_now(
             source.collect(engine="streaming"), by=keys, descending=descending, nulls=nulls, **execution
@@ -112,9 +116,8 @@ def join(
 
     """
     schemas = left.collect_schema(), right.collect_schema()
-    keys = [_names(chosen) for chosen in (on or left_on or (), on or right_on or ())]
-    for schema, names in zip(schemas, keys, strict=True):
-        _check(schema, names)
+    chosen = (on or left_on or (), on or right_on or ())
+    keys = [_outer(schema, _names(names)) for schema, names in zip(schemas, chosen, strict=True)]
 
     def joined(sides: Sequence[pl.DataFrame]) -> pl.DataFrame:
         return join_now(sides[0], sides[1], on, left_on=left_on, right_on=right_on, suffix=suffix, **options)

@@ -23,7 +23,7 @@ from linkwise.files.spilling.external_sort import BATCHES_IN_MEMORY, SpillSort
 from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matching import How, Order, not_presorted
 from linkwise.joining.type_promotion import common_type, comparable, has_floats
-from linkwise.runtime.execution import ExecutionOptions
+from linkwise.runtime.execution import ExecutionOptions, Progress
 from linkwise.sorting.check import each_checked
 from linkwise.sorting.row_keys import RowKeys
 from linkwise.sorting.tables import sort_table
@@ -59,6 +59,7 @@ class SpilledJoin:
     directory: Path | None
     presorted: tuple[bool, bool]
     order: Order = None
+    on_progress: Progress = lambda _: None
 
     @contextmanager
     def rows(
@@ -89,6 +90,15 @@ class SpilledJoin:
     @contextmanager
     def parts(self, left: Side, right: Side) -> Iterator[Iterator[Parts]]:
         """Consecutive parts of both sides; all rows of a key are in one part. Raises ``UsageError``."""
+        done = [0.0, 0.0]  # of each side's sort
+
+        def told(side: int) -> Progress:
+            def tell(fraction: float) -> None:
+                done[side] = fraction
+                self.on_progress(sum(done) / len(done))
+
+            return tell
+
         with ExitStack() as stack:
             cursors = []
             for at, (side, other) in enumerate(((left, right), (right, left))):
@@ -97,7 +107,8 @@ class SpilledJoin:
                 if self.presorted[at]:
                     tables = _checked(tables, keys.own if keys.order_otherwise else keys.by, ("left", "right")[at])
                 if not self.presorted[at] or keys.order_otherwise:
-                    _, tables = stack.enter_context(self._sort(keys.by, side.size).merged(tables))
+                    sort = replace(self._sort(keys.by, side.size), on_progress=told(at))
+                    _, tables = stack.enter_context(sort.merged(tables))
                 cursors.append(_Cursor(tables, keys, side.schema))
             yield _at_least(_parts_of_equal_keys(*cursors), self.memory // _PARTS)
 

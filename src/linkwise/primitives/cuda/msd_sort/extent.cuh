@@ -58,6 +58,12 @@ inline std::uint32_t pages_of(const Extent& extent) {
   return !extent.is_stable && (are_few || std::getenv("LINKWISE_ALWAYS_IN_PAGES") != nullptr) ? pages : 0;
 }
 
+/// The most digits of a bucket beside pages: about twice as many as evenly distributed keys need, so that pages, counters
+/// and lists stay within 5 percent of the keys.
+inline std::uint32_t digits_beside_pages(const Extent& extent) {
+  return std::max(static_cast<std::uint32_t>(2.2 * wanted_digits(extent).cuts), 256u);
+}
+
 template <typename Key, typename Value>
 Extent extent_of(std::uint64_t count) {
   // With more digits, two levels suffice for more keys, but counters take more room.
@@ -68,6 +74,7 @@ Extent extent_of(std::uint64_t count) {
   Extent extent{
       count, usual, narrow, static_cast<std::uint32_t>(digits), has_bytes<Value>, 0, usual.tile * sizeof(Key)};
   extent.pages = pages_of(extent);
+  if (extent.pages > 0) extent.digits = std::min(extent.digits, digits_beside_pages(extent));
   return extent;
 }
 
