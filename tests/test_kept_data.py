@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import signal
 import subprocess
@@ -123,7 +124,7 @@ def test_json_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
         linkwise.sort_file(tmp_path / "u.jsonl", tmp_path / "o.parquet", by="a")
 
 
-def test_directories_are_read_whole(tmp_path: Path) -> None:
+def test_directories_are_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With those that are linked to; one that leads back is read once, one that cannot be read is an error."""
     inside, elsewhere = tmp_path / "in", tmp_path / "elsewhere"
     for folder in (inside / "a", elsewhere):
@@ -132,11 +133,21 @@ def test_directories_are_read_whole(tmp_path: Path) -> None:
     (inside / "linked").symlink_to(elsewhere)
     (inside / "back").symlink_to(inside)
     assert linkwise.sort_file(inside, tmp_path / "o.parquet", by="k").rows == 6
-    if os.geteuid():
-        (inside / "a").chmod(0)
+    (inside / "back").unlink()
+    assert linkwise.sort_file(f"{inside}/**/*.parquet", tmp_path / "o.parquet", by="k").rows == 6
+    with pytest.raises(linkwise.UsageError, match="no file matches"):
+        linkwise.sort_file(f"{tmp_path}/nowhere/**/*.parquet", tmp_path / "o.parquet", by="k")
+    scan = os.scandir
+
+    def scan_but_one(folder: Any) -> Any:
+        if Path(folder) == inside / "a":  # as if it had no permission for us, which root has everywhere
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", scan_but_one)
+    for source in (inside, f"{inside}/**/*.parquet"):
         with pytest.raises(linkwise.Error, match=r"cannot read .*/in/a: Permission denied"):
-            linkwise.sort_file(inside, tmp_path / "o.parquet", by="k")
-        (inside / "a").chmod(0o755)
+            linkwise.sort_file(source, tmp_path / "o.parquet", by="k")
 
 
 def test_inputs_are_not_replaced_by_accident(tmp_path: Path) -> None:

@@ -53,12 +53,25 @@ def _expanded(source: Any) -> Iterable[Location]:
     if not isinstance(location, Path) or location == PIPE:
         return [location]
     if not os.path.exists(location) and glob.has_magic(str(source)):
+        if "**" in location.parts:
+            _check_readable(location)
         found = sorted(glob.glob(str(source), recursive=True))
         if not found:
             raise UsageError(f"no file matches {source}")
         every = (_files_in(each) if each.is_dir() else [each] for each in map(Path, found))
         return dict.fromkeys(itertools.chain(*every))  # '**' matches directories as well as their contents
     return _files_in(location) if os.path.isdir(location) else [location]
+
+
+def _fail(error: OSError) -> None:
+    raise Error(f"cannot read {error.filename}: {error.strerror}")
+
+
+def _check_readable(pattern: Path) -> None:
+    """Raise ``Error`` for a directory that '**' would leave out without a word, because it cannot be read."""
+    fixed = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), pattern.parts))
+    for _, folders, _ in os.walk(fixed, onerror=_fail) if fixed.is_dir() else ():
+        folders[:] = [name for name in folders if not name.startswith(".")]  # which '**' does not match
 
 
 def _files_in(directory: Path) -> list[Path]:
@@ -72,10 +85,7 @@ def _files_in(directory: Path) -> list[Path]:
         seen.add((there.st_dev, there.st_ino))
         return len(seen) > known
 
-    def fail(error: OSError) -> None:
-        raise Error(f"cannot read {error.filename}: {error.strerror}")
-
-    for folder, folders, names in os.walk(directory, onerror=fail, followlinks=True):
+    for folder, folders, names in os.walk(directory, onerror=_fail, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith(_HIDDEN) and is_new(os.path.join(folder, name))]
         inside = [Path(folder, name) for name in names if not name.startswith(_HIDDEN)]
         found += filter(_is_table, inside)
