@@ -267,22 +267,22 @@ def two_values(random: np.random.Generator, count: int) -> Array:
     return random.integers(0, 2, count) * 4_000_000_000
 
 
+NARROW = [
+    ids,
+    around_zero,
+    over_all_distances,
+    one_distance_too_wide,
+    one_far_away,
+    narrow_clusters,
+    narrow_and_heavy,
+    narrow_doubling_gaps,
+    two_values,
+]
+
+
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("buffers", list(_core.SortBuffers), ids=lambda buffers: buffers.name)
-@pytest.mark.parametrize(
-    "made",
-    [
-        ids,
-        around_zero,
-        over_all_distances,
-        one_distance_too_wide,
-        one_far_away,
-        narrow_clusters,
-        narrow_and_heavy,
-        narrow_doubling_gaps,
-        two_values,
-    ],
-)
+@pytest.mark.parametrize("made", NARROW)
 def test_keys_that_are_narrow_after_the_first_level(
     device: OnDevice, made: Any, buffers: _core.SortBuffers, descending: bool
 ) -> None:
@@ -330,6 +330,30 @@ def test_pages_of_keys_that_do_not_suit_them(in_pages: OnDevice, made: Any, dtyp
     for count in (70_001, 3_000_017, 20_000_003):
         data = made(random, dtype, count)
         assert same(sort(in_pages, data), np.sort(data))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("key_bytes", [4, 8])
+def test_scratch_for_most_records_suffices_for_fewer(key_bytes: int) -> None:
+    """As where chunks have room for more than they get. Pages are used from about 2^30 bytes of keys on."""
+    runtime = cuda_runtime()
+    kind = _core.RecordType(key_bytes, 0)
+    around = [2**30 // key_bytes + 30_000 * step for step in range(-1000, 1000)]
+    counts = sorted([*around, *(int(10_000 * 1.01**step) for step in range(1300))])
+    sizes = [_core.msd_sort_scratch_bytes(runtime, kind, count) for count in counts if count < 2**32 - 2**25]
+    assert sizes == sorted(sizes) and sizes[-1] > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("buffers", list(_core.SortBuffers), ids=lambda buffers: buffers.name)
+@pytest.mark.parametrize("made", NARROW)
+def test_pages_of_narrow_keys(in_pages: OnDevice, made: Any, buffers: _core.SortBuffers) -> None:
+    """Or of keys that only seem to be so, which are found while they are stored."""
+    random = np.random.default_rng(23)
+    for count, descending in itertools.product((40_003, 2_000_003, 4_000_037, 7_000_001), (False, True)):
+        data = made(random, count)
+        expected = np.sort(data)[::-1] if descending else np.sort(data)
+        assert same(sort(in_pages, data, buffers, descending, skipped=1), np.ascontiguousarray(expected))
 
 
 @pytest.mark.gpu

@@ -68,7 +68,7 @@ void hand_back(Runtime& runtime, const DeviceColumns& columns) {
 
 nb::any sort_arrays(const nb::object& runtime_object, const SortPlan& plan, const std::vector<AnyArray>& keys,
                     const std::vector<AnyArray>& values, const Streams& streams, bool donated,
-                    const SortOptions& options, const nb::object& made) {
+                    const SortOptions& options, const nb::object& make) {
   auto& runtime = nb::cast<Runtime&>(runtime_object);
   const DeviceColumns columns = columns_of(runtime, plan, keys, values, streams, donated);
   nb::any result;
@@ -82,7 +82,7 @@ nb::any sort_arrays(const nb::object& runtime_object, const SortPlan& plan, cons
       if (values.empty()) pairs.append(nb::make_tuple(sorted_keys, nb::none()));
       else pairs.append(nb::make_tuple(sorted_keys, DeviceArray{memory, value_view, values.front().dtype()}));
     }
-    result = nb::borrow<nb::any>(made.is_none() ? nb::object(pairs) : made(pairs));
+    result = nb::borrow<nb::any>(make.is_none() ? nb::object(pairs) : make(pairs));
   };
   const nb::gil_scoped_release release;
   run_or_abandon(runtime, [&] {
@@ -185,9 +185,9 @@ void bind_device_sort(nb::module_& m) {
         "side without values; (array, None) for semi and anti joins. In key order, unless any_order is set.");
   m.def("sort_device", &sort_arrays, nb::arg("runtime"), nb::arg("plan"), nb::arg("keys").noconvert(),
         nb::arg("values").noconvert(), nb::arg("streams"), nb::arg("donated"), nb::arg("options"),
-        nb::arg("made") = nb::none(),
+        nb::arg("make") = nb::none(),
         "Sorts arrays on the plan's GPUs (NumPy arrays if the machine is simulated). Returns a pair of arrays for "
-        "each GPU: keys, and values or None; or what made(pairs) returns, which is called while the GPUs sort. Streams "
+        "each GPU: keys, and values or None; or what make(pairs) returns, which is called while the GPUs sort. Streams "
         "are the caller's, as in DLPack; None waits until all is done.");
 }
 

@@ -111,7 +111,7 @@ bool suits_msd_sort(RecordType type, std::uint64_t count, const KeySpread& sprea
   if (is_even(first_quarter)) return true;
   // One key that occurs often takes little time, and lies in one quarter of its digit; the others tell how keys lie.
   const double others = 1 - equal;
-  return is_alone && (is_long_array || type.key == KeyWidth::k64) &&
+  return (is_long_array || (is_alone && type.key == KeyWidth::k64)) &&
          (is_even(first_quarter / others) || is_even((first_quarter - equal) / others));
 }
 

@@ -38,7 +38,9 @@ class DeviceSort {
     if (!parts) parts = sort_codes();
     runtime_.flush();
     take(*std::move(parts));
-    if (verifier_) verifier_->finish();
+    if (!verifier_) return;
+    runtime_.set_phase("verify");
+    verifier_->finish();
   }
 
  private:

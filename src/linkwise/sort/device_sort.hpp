@@ -57,7 +57,7 @@ using TakeParts = std::function<void(std::vector<SortedPart>)>;
 std::vector<SortedPart> sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns,
                                     const SortOptions& options);
 /// The same, but calls `take` while the GPUs sort: what it does takes no time from the call. The parts are verified,
-/// and may be used, when the call returns.
+/// and may be used, when the call returns. If it throws after `take`, they must be dropped.
 void sort_device(Runtime& runtime, const SortPlan& plan, const DeviceColumns& columns, const SortOptions& options,
                  const TakeParts& take);
 

@@ -65,10 +65,11 @@ class GpuSort:
             lengths = [int(array.shape[0]) for array in self._keys]
             numbers = _core.number_rows(runtime, self.plan.gpus, lengths, np.dtype(np.int64).itemsize)
 
-            def made(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+            def make(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
                 return [like(part, key) for (_, part), key in zip(pairs, self._keys, strict=True)]
 
-            return list(self._sorted(runtime, numbers, made))
+            rows: list[Any] = self._sorted(runtime, numbers, make)
+            return rows
 
     def run(self, *, with_report: bool) -> tuple[Any, SortReport | None]:
         """The sorted arrays (with a payload: two lists), and optionally a report, which waits until all is done."""
@@ -83,12 +84,12 @@ class GpuSort:
             return keys
         return keys, [like(part, original) for (_, part), original in zip(pairs, self._payload, strict=True)]
 
-    def _sorted(self, runtime: _core.Runtime, payload: Sequence[Any], made: Callable[[Any], Any]) -> Any:
+    def _sorted(self, runtime: _core.Runtime, payload: Sequence[Any], make: Callable[[Any], Any]) -> Any:
         numbers = [as_numbers(array) for array in self._keys]
 
         def work() -> Any:
             return _core.sort_device(
-                runtime, self.plan, numbers, list(payload), self._streams, self._donate, self._options, made
+                runtime, self.plan, numbers, list(payload), self._streams, self._donate, self._options, make
             )
 
         # On GPUs the call takes milliseconds; a thread that listens for Ctrl-C would add a good part of one.

@@ -39,7 +39,7 @@ void add_kernels(KernelList& list) {
   append(list, {address(msd::look_at_sample<Key>), address(msd::count_spans<Key, msd::Way::usual>),
                 address(msd::split_buckets<Key>), address(msd::begin_received<Key>)});
   append(list, msd::kernels<Key, NoValue>());
-  append(list, {address(msd::partition_into_pages<Key>), address(msd::split_pages<Key>)});
+  append(list, {address(msd::partition_into_pages<Key, Key>), address(msd::split_pages<Key, Key>)});
   append(list, msd::RecordSort<Key>::kernels());
 }
 

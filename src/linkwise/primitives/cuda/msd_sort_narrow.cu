@@ -8,6 +8,7 @@ template void launch_partition<std::uint64_t, NoValue, Way::to_narrow>(cudaStrea
                                                                        const State&, int);
 template void launch_partition<std::uint64_t, NoValue, Way::narrow>(cudaStream_t, const Columns<std::uint64_t>&,
                                                                     const State&, int);
+template void launch_pages<std::uint64_t, NarrowKey>(cudaStream_t, const Columns<std::uint64_t>&, const State&);
 template void finish_sort<std::uint64_t, NoValue, Way::narrow>(cudaStream_t, Columns<std::uint64_t>, State);
 
 std::vector<const void*> kernels_of_narrow_keys() {
@@ -16,6 +17,8 @@ std::vector<const void*> kernels_of_narrow_keys() {
   return {address(count_spans<Key, Way::narrow>),
           address(partition_spans<Key, NoValue, Way::to_narrow>),
           address(partition_spans<Key, NoValue, Way::narrow>),
+          address(partition_into_pages<Key, NarrowKey>),
+          address(split_pages<Key, NarrowKey>),
           address(clear_result<Key>),
           address(finish<Key, NoValue, Way::narrow>),
           address(finish_hard<Key, NoValue, Way::narrow>),

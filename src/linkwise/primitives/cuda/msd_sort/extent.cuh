@@ -14,8 +14,8 @@ struct Extent {
   Fit usual, narrow;
   std::uint32_t digits;  ///< of a bucket, at most
   bool is_stable;
-  std::uint32_t pages;  ///< as in State …
-  std::uint32_t page_bytes;
+  std::uint32_t pages;       ///< in the scratch, for a paged first level; 0 if it must not be paged
+  std::uint32_t page_bytes;  ///< of each
 };
 template <typename Key, typename Value>
 constexpr Fit fit_of{tile_records<Key, Value>, item_capacity<Key, Value>};
@@ -50,16 +50,18 @@ inline std::uint32_t most_digits_of_root(std::uint32_t wanted) {
   return std::min(wanted + wanted / 8, std::uint32_t{root_digits}) + 2;
 }
 
-/// Pages in the scratch, one for each digit: of keys alone, where they take little memory beside the keys.
+/// Pages in the scratch, one for each digit: of keys alone, if they take at most 2.5 percent of the keys' memory.
 inline std::uint32_t pages_of(const Extent& extent) {
-  constexpr std::uint64_t least_share = 40;
-  const std::uint32_t pages = most_digits_of_root(wanted_digits(extent).digits);
-  const bool are_few = least_share * pages * extent.usual.tile <= extent.count;
-  return !extent.is_stable && (are_few || std::getenv("LINKWISE_ALWAYS_IN_PAGES") != nullptr) ? pages : 0;
+  constexpr std::uint64_t least_tiles = 7550;
+  const bool is_long = extent.count >= least_tiles * extent.usual.tile;
+  // For tests: must not change while a process sorts.
+  const bool is_wanted = is_long || std::getenv("LINKWISE_ALWAYS_IN_PAGES") != nullptr;
+  if (extent.is_stable || !is_wanted) return 0;
+  return most_digits_of_root(std::max(wanted_digits(extent).digits, wanted_narrow_digits(extent).digits));
 }
 
-/// The most digits of a bucket beside pages: about twice as many as evenly distributed keys need, so that pages, counters
-/// and lists stay within 5 percent of the keys.
+/// The most digits of a bucket beside pages: about twice as many as evenly distributed keys need, so that pages,
+/// counters and lists take about 5 percent of the keys' memory.
 inline std::uint32_t digits_beside_pages(const Extent& extent) {
   return std::max(static_cast<std::uint32_t>(2.2 * wanted_digits(extent).cuts), 256u);
 }

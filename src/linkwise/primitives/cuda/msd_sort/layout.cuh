@@ -1,7 +1,8 @@
 // What the kernels of the most-significant-digit radix sort share: buckets, items, and pointers to them.
 //
 // A *bucket* is a run of keys that is too long to be sorted in shared memory, and what is known of its keys. A level
-// counts the digits of all buckets, and partitions each by them. A part that fits into shared memory becomes an *item*
+// counts the digits of all buckets, and partitions each by them; the first level of a long sort of keys alone does not
+// count, but stores in pages (pages.cuh). A part that fits into shared memory becomes an *item*
 // for the last kernel; a longer one is a bucket of the next level. Blocks work on *spans*, equal pieces of a bucket,
 // in order: runs that share a sector then reach the cache at about the same time, and memory sees whole sectors.
 #pragma once
@@ -114,6 +115,11 @@ struct RecordColumns : Columns<Key> {
 template <typename Key, typename Value>
 using ColumnsOf = std::conditional_t<has_bytes<Value>, RecordColumns<Key, Value>, Columns<Key>>;
 
+/// Where the records of a place's buckets go next.
+__host__ __device__ constexpr std::uint32_t other_place(std::uint32_t place) {
+  return place == in_result ? in_room : in_result;
+}
+
 /// Keys k of a bucket have low <= k <= low + reach, except in the first bucket, which is cut by the Root.
 struct Bucket {
   std::uint64_t low, reach;
@@ -216,6 +222,7 @@ struct Counters {
   std::uint64_t least_key;  // what narrow keys are distances from
   std::uint32_t is_paged;   // the first level, as the sample decides
   std::uint32_t pages;      // taken by its digits
+  std::uint32_t are_wide;   // keys that should have been narrow, found while they were stored in pages
 };
 
 /// The most records of a span, and of an item.
@@ -237,7 +244,7 @@ struct State {
   Destinations* destinations;
   std::uint32_t* paged;      ///< records that each digit of a paged first level has had
   void* more_pages;          ///< beyond those in the place that it stores to …
-  std::uint32_t pages;       ///< … and how many these are; 0 if the first level is not paged
+  std::uint32_t pages;       ///< … and how many these are; 0 if the first level must not be paged
   Fit usual, narrow;         ///< narrow: of narrow keys; 0 where keys must not become narrow
   std::uint32_t max_digits;  ///< of a bucket
   bool doubts_atomics;       ///< for tests: all spans are partitioned again

@@ -101,13 +101,15 @@ __device__ inline void load_table(Cell* table, const State& state) {
 
 template <typename Key, Way way>
 __global__ void __launch_bounds__(count_threads, count_blocks)
-    count_spans(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state, int now) {
+    count_spans(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state, int level) {
   extern __shared__ __align__(128) unsigned char raw[];
   auto& memory = *reinterpret_cast<SpanCountMemory<Key, way>*>(raw);
   Counters& counters = *state.counters;
-  if (blockIdx.x == 0 && threadIdx.x == 0)
-    counters.buckets[1 - now] = counters.spans[1 - now] = counters.entries[1 - now] = counters.spans_taken =
-        counters.doubtful_spans = 0;
+  const int now = level % 2;
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    counters.spans_taken = counters.doubtful_spans = 0;
+    if (level > 0) counters.buckets[1 - now] = counters.spans[1 - now] = counters.entries[1 - now] = 0;
+  }
   if (blockIdx.x >= counters.spans[now] || reads_narrow(state, now) != (way == Way::narrow)) return;
   load_table(memory.table, state);
   using S = Steps<Key, NoValue, way>;

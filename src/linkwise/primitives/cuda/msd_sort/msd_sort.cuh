@@ -121,7 +121,7 @@ template <typename Key, Way way>
 void launch_count(cudaStream_t stream, const Columns<Key>& keys, const State& state, int level) {
   constexpr std::size_t bytes = sizeof(SpanCountMemory<Key, way>);
   const std::uint32_t blocks = resident_blocks<count_spans<Key, way>>(count_threads, bytes);
-  count_spans<Key, way><<<blocks, count_threads, bytes, stream>>>(keys, state, level % 2);
+  count_spans<Key, way><<<blocks, count_threads, bytes, stream>>>(keys, state, level);
 }
 /// Counts the digits of a level's buckets, and turns the counters into places.
 template <typename Key, typename Value>
@@ -158,19 +158,26 @@ void partition_level(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, 
   check_launch("partition a level");
 }
 
-/// The first level where it is paged: instead of the steps above, which then find nothing to do.
+template <typename Key, typename Stored>
+void launch_pages(cudaStream_t stream, const Columns<Key>& columns, const State& state) {
+  constexpr std::size_t bytes = sizeof(PagedLevelMemory<Key>);
+  static_assert(bytes <= block_bytes<Key, NoValue>);
+  const std::uint32_t blocks = resident_blocks<partition_into_pages<Key, Stored>>(level_threads, bytes);
+  partition_into_pages<Key, Stored><<<blocks, level_threads, bytes, stream>>>(columns, state);
+  split_pages<Key, Stored><<<1, level_threads, 0, stream>>>(columns, state);
+}
+/// The first level where it is paged. What counts and partitions a first level then finds nothing to do.
 template <typename Key>
 void store_in_pages(cudaStream_t stream, const Columns<Key>& columns, const State& state) {
+  if (state.pages == 0) return;
   const auto clear = [stream](std::uint32_t* counters, std::uint64_t count) {
     check(cudaMemsetAsync(counters, 0, count * sizeof *counters, stream), "clear the table of pages");
   };
   clear(state.paged, state.pages);
   clear(state.entries, std::uint64_t{state.pages} * Pages<Key>::of_digit(columns.count));
-  constexpr std::size_t bytes = sizeof(PagedLevelMemory<Key>);
-  static_assert(bytes <= block_bytes<Key, NoValue>);
-  const std::uint32_t blocks = resident_blocks<partition_into_pages<Key>>(level_threads, bytes);
-  partition_into_pages<Key><<<blocks, level_threads, bytes, stream>>>(columns, state);
-  split_pages<Key><<<1, level_threads, 0, stream>>>(state);
+  launch_pages<Key, Key>(stream, columns, state);
+  if constexpr (can_be_narrow<Key, NoValue>)
+    if (may_be_narrow(state)) launch_pages<Key, NarrowKey>(stream, columns, state);
   check_launch("store in pages");
 }
 
@@ -203,8 +210,6 @@ void sort_from_level(cudaStream_t stream, int level, const ColumnsOf<Key, Value>
     count_level<Key, Value>(stream, columns, state, level);
     split_level<Key, Value>(stream, state, level);
     partition_level<Key, Value>(stream, columns, state, level);
-    if constexpr (!has_bytes<Value>)
-      if (level == 0 && state.pages > 0 && !may_be_narrow(state)) store_in_pages<Key>(stream, columns, state);
   }
   finish_sort<Key, Value, Way::usual>(stream, columns, state);
   if constexpr (can_be_narrow<Key, Value>)
@@ -219,7 +224,9 @@ inline void clear_checksum(cudaStream_t stream, std::uint64_t* checksum) {
 template <typename Key, typename Value>
 void sort(cudaStream_t stream, const ColumnsOf<Key, Value>& columns, const Extent& extent, void* scratch) {
   clear_checksum(stream, columns.checksum);
-  sort_from_level<Key, Value>(stream, 0, columns, state_in(scratch, extent));
+  const State state = state_in(scratch, extent);
+  if constexpr (!has_bytes<Value>) store_in_pages<Key>(stream, columns, state);
+  sort_from_level<Key, Value>(stream, 0, columns, state);
 }
 
 constexpr std::size_t shared_on_hopper = 227 << 10;  // bytes that a block may have
@@ -240,6 +247,7 @@ extern template void launch_partition<std::uint64_t, NoValue, Way::to_narrow>(cu
                                                                               const State&, int);
 extern template void launch_partition<std::uint64_t, NoValue, Way::narrow>(cudaStream_t, const Columns<std::uint64_t>&,
                                                                            const State&, int);
+extern template void launch_pages<std::uint64_t, NarrowKey>(cudaStream_t, const Columns<std::uint64_t>&, const State&);
 extern template void finish_sort<std::uint64_t, NoValue, Way::narrow>(cudaStream_t, Columns<std::uint64_t>, State);
 
 }  // namespace linkwise::cuda::msd

@@ -1,9 +1,10 @@
 // Narrow keys: 64-bit keys without values that differ by less than 2^32, as ids, dates and counts often do. The first
-// level stores them as 32-bit distances from the least, so that all that follows moves half the bytes; the last kernel
-// writes native keys.
+// level stores them as 32-bit distances from the least, or from the root's `low`, so that all that follows moves half
+// the bytes; the last kernel writes native keys.
 //
 // The sample guesses whether keys are narrow; then each step is launched twice, for narrow keys and others. The first
-// level's count knows, `split_bucket` decides before the partition, and from there on one launch of two does nothing.
+// level's count knows, `split_bucket` decides before the partition, and from there on one launch of two does nothing. A
+// paged first level finds out while it stores narrow keys; if they are not narrow, the sort begins anew.
 #pragma once
 
 #include "linkwise/primitives/cuda/msd_sort/layout.cuh"
@@ -54,6 +55,12 @@ class NarrowColumns {
 
 __device__ inline bool fits_narrow_key(std::uint64_t distance) {
   return distance <= static_cast<NarrowKey>(~NarrowKey{0});
+}
+
+/// Of keys as distances from `least`.
+__device__ inline KeySpan narrow_span(KeySpan keys, std::uint64_t least) {
+  const std::uint64_t low = keys.low - least;
+  return {low, min(keys.reach, std::uint64_t{static_cast<NarrowKey>(~NarrowKey{0})} - low)};
 }
 
 static_assert(usual_levels >= 3);  // see clear_result

@@ -22,9 +22,11 @@ struct PagedMemory {
   typename LevelScan::TempStorage scan;
 };
 
-template <typename Key>
+/// `Stored`: the keys' type in the pages, which narrow keys have less bytes in.
+template <typename Key, typename Stored>
 class PagedPartition {
   using Memory = PagedMemory<Key>;
+  static constexpr bool are_narrow = sizeof(Stored) < sizeof(Key);
   static constexpr int items = tile_items<Key>;
   static constexpr std::uint32_t tile = tile_records<Key>;
 
@@ -67,7 +69,7 @@ class PagedPartition {
     for (;;) {
       const bool is_last = next >= tiles;
       const std::uint32_t count = records_of(now), beyond = memory_.taken;
-      if (is_summed && !sums_at_once) add_hashes(key, count);
+      if (is_summed && !sums_at_once) add_hashes_of_warp(memory_.checksum, hashes_of(key, count));
       columns_.encode(key, in_input);
       if (is_plain && sums_at_once) order<true>(digit.plain(), key, count);
       else if (is_plain) order<false>(digit.plain(), key, count);
@@ -89,8 +91,8 @@ class PagedPartition {
       later = beyond;
     }
     input_.end();
-    if (threadIdx.x == 0 && is_summed)
-      atomicAdd(reinterpret_cast<unsigned long long*>(columns_.checksum), memory_.checksum);
+    if (are_narrow && are_wide_) state_.counters->are_wide = 1;
+    if (threadIdx.x == 0) publish_checksum(columns_.checksum, memory_.checksum);
   }
 
  private:
@@ -122,11 +124,14 @@ class PagedPartition {
   template <bool sums, typename Digit>
   __device__ __forceinline__ void order(const Digit& digit_of, const Key (&key)[items], std::uint32_t count) {
     const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
-    std::uint64_t hashes = 0;
+    std::uint64_t hashes = sums ? constant_hashes(count) : 0;
     const Key flipped = sums ? columns_.code_of_zero() : 0;
 #pragma unroll
     for (int i = 0; i < items; ++i) {
-      if (level_threads * i < left) atomicAdd(&memory_.counters[digit_of(key[i])], 1u);
+      if (level_threads * i < left) {
+        atomicAdd(&memory_.counters[digit_of(key[i])], 1u);
+        are_wide_ |= are_narrow && !fits_narrow_key(key[i] - root_.low);
+      }
       if (i % 4 == 3) asm volatile("" ::: "memory");  // few in flight: the keys take most registers
     }
     __syncthreads();
@@ -145,7 +150,7 @@ class PagedPartition {
       }
       if (i % 4 == 3) asm volatile("" ::: "memory");
     }
-    if (sums) add_to_checksum(hashes, count);
+    if (sums) add_hashes_of_warp(memory_.checksum, hashes);
     if (threadIdx.x / 32 * 32 < most_leading_digits) find_pages(digit, reserved, records, start);
   }
 
@@ -158,13 +163,19 @@ class PagedPartition {
     memory_.rest[digit] = rest;
   }
 
+  [[nodiscard]] __device__ __forceinline__ Stored* pages_to() const {
+    if constexpr (are_narrow) return NarrowColumns(columns_, state_).keys_at(narrow_parts);
+    else return columns_.keys_at(root_.next_place);
+  }
+
   template <typename Digit>
   __device__ __forceinline__ void store(const Digit& digit_of, std::uint32_t count) {
     const auto thread = static_cast<int>(threadIdx.x);
     const int left = static_cast<int>(count) - thread;
-    Key* const pages = columns_.keys_at(root_.next_place);
-    const std::uint32_t whole = root_.count / tile * tile;
-    Key* const more = static_cast<Key*>(state_.more_pages);
+    Stored* const pages = pages_to();
+    Stored* const more = static_cast<Stored*>(state_.more_pages);
+    const std::uint32_t whole = root_.count / Pages<Stored>::length * Pages<Stored>::length;
+    const Key low = are_narrow ? static_cast<Key>(root_.low) : Key{0};
 #pragma unroll 4
     for (int i = 0; i < items; ++i) {
       if (level_threads * i >= left) break;
@@ -173,33 +184,18 @@ class PagedPartition {
       const unsigned digit = digit_of(moved);
       const PagedRun run = memory_.run[digit];
       const std::uint32_t to = at + (at < run.end ? run.delta : memory_.rest[digit]);
-      if (to < whole) pages[to] = moved;
-      else more[to - whole] = moved;
+      (to < whole ? pages[to] : more[to - whole]) = static_cast<Stored>(moved - low);
     }
-  }
-
-  __device__ __forceinline__ void add_hashes(const Key (&key)[items], std::uint32_t count) {
-    const int left = static_cast<int>(count) - static_cast<int>(threadIdx.x);
-    std::uint64_t hashes = 0;
-#pragma unroll
-    for (int i = 0; i < items; ++i)
-      if (level_threads * i < left) hashes += varying_hash(key[i], NoValue{});
-    add_to_checksum(hashes, count);
-  }
-  // Of one thread the hashes of its keys, without the constant.
-  __device__ __forceinline__ void add_to_checksum(std::uint64_t hashes, std::uint32_t count) {
-    std::uint64_t sum = hashes + (threadIdx.x == 0 ? count * constant_hash : 0);
-    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
-    if (threadIdx.x % 32 == 0) atomicAdd(&memory_.checksum, static_cast<unsigned long long>(sum));
   }
 
   Memory& memory_;
   const Columns<Key>& columns_;
   const State& state_;
   const Bucket& root_;
-  const Pages<Key> pages_;
+  const Pages<Stored> pages_;
   const Cell* table_;
   RunLoad<Key, Memory::half> input_;
+  bool are_wide_ = false;  // some key of this thread
 };
 
 template <typename Key>
@@ -208,14 +204,14 @@ struct PagedLevelMemory {
   Cell table[table_cells];  // the root's
 };
 
-template <typename Key>
+template <typename Key, typename Stored>
 __global__ void __launch_bounds__(level_threads, 1)
     partition_into_pages(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state) {
   extern __shared__ __align__(128) unsigned char raw[];
   auto& memory = *reinterpret_cast<PagedLevelMemory<Key>*>(raw);
-  if (state.counters->is_paged == 0) return;
+  if (!stores_pages<Key, Stored>(*state.counters)) return;
   load_table(memory.table, state);
-  PagedPartition<Key>(memory.partition, columns, state, memory.table).run();
+  PagedPartition<Key, Stored>(memory.partition, columns, state, memory.table).run();
 }
 
 }  // namespace linkwise::cuda::msd

@@ -70,24 +70,48 @@ class Pages {
   const std::uint32_t each_;
 };
 
-/// One block: makes the digits of a paged first level buckets of the second, and their pages spans.
+/// Whether the kernel stores the keys of a paged first level as they are (`Stored` is `Key`), or narrow.
+template <typename Key, typename Stored>
+__device__ bool stores_pages(const Counters& counters) {
+  return counters.is_paged != 0 && (counters.is_narrow != 0) == (sizeof(Stored) < sizeof(Key));
+}
+
+/// Called by one thread: has the first level begin anew, with keys that are counted first and are not narrow.
 template <typename Key>
-__global__ void __launch_bounds__(level_threads) split_pages(const __grid_constant__ State state) {
-  if (state.counters->is_paged == 0) return;
+__device__ void begin_anew(const Columns<Key>& columns, const State& state) {
+  const Bucket& root = state.buckets[0][0];
+  *state.counters = {.buckets = {1, 0}, .spans = {root.spans, 0}, .entries = {root.spans * root.digits, 0}};
+  if (columns.checksum != nullptr) *columns.checksum = 0;
+}
+
+/// One block: makes the digits of a paged first level buckets of the second, and their pages spans.
+template <typename Key, typename Stored>
+__global__ void __launch_bounds__(level_threads)
+    split_pages(const __grid_constant__ Columns<Key> columns, const __grid_constant__ State state) {
+  if (!stores_pages<Key, Stored>(*state.counters)) return;
+  if (state.counters->are_wide != 0) {
+    __syncthreads();
+    if (threadIdx.x == 0) begin_anew(columns, state);
+    return;
+  }
   using Scan = cub::BlockScan<std::uint32_t, level_threads>;
   __shared__ typename Scan::TempStorage scan;
   __shared__ std::uint32_t first_span[most_leading_digits + 1], bucket_of[most_leading_digits];
-  constexpr std::uint32_t length = Pages<Key>::length;
+  constexpr std::uint32_t length = Pages<Stored>::length;
+  constexpr bool are_narrow = sizeof(Stored) < sizeof(Key);
   const Bucket& root = state.buckets[0][0];
-  const Pages<Key> pages(state, root.count);
+  const Pages<Stored> pages(state, root.count);
   const unsigned digit = threadIdx.x;
   const std::uint32_t count = digit < root.digits ? state.paged[digit] : 0;
+  const std::uint32_t place = are_narrow ? narrow_parts : root.next_place;
   Bucket bucket{};
   if (count > 0) {
-    bucket = cut_bucket(keys_of_digit(root, *state.root, digit), count, state.usual, state);
+    KeySpan keys = keys_of_digit(root, *state.root, digit);
+    if (are_narrow) keys = narrow_span(keys, root.low);
+    bucket = cut_bucket(keys, count, are_narrow ? state.narrow : state.usual, state);
     bucket.is_paged = true;
-    bucket.place = root.next_place;
-    bucket.next_place = static_cast<std::uint8_t>(root.next_place == in_result ? in_room : in_result);
+    bucket.place = static_cast<std::uint8_t>(place);
+    bucket.next_place = static_cast<std::uint8_t>(other_place(place));
     bucket.spans = (count - 1) / length + 1;
   }
   const auto sum_before = [&](std::uint32_t mine, std::uint32_t& total) {
@@ -111,6 +135,7 @@ __global__ void __launch_bounds__(level_threads) split_pages(const __grid_consta
     state.counters->buckets[1] = buckets;
     state.counters->spans[1] = spans;
     state.counters->entries[1] = entries;
+    state.counters->least_key = root.low;
   }
   __syncthreads();
   for (unsigned d = threadIdx.x / 32; d < root.digits; d += level_threads / 32) {

@@ -71,7 +71,7 @@ class SpanPartition {
       // The checksum is of the first bucket, which has all keys. Hashing costs least while other keys wait for ranks.
       const bool is_summed = columns_.checksum != nullptr && bucket.is_root;
       const bool sums_at_once = is_summed && moves && columns_.flips_bits();
-      if (is_summed && !sums_at_once) add_hashes(key, span);
+      if (is_summed && !sums_at_once) add_hashes_of_warp(memory_.span.checksum, hashes_of(key, span.count));
       if (moves) {
         source_.find_starts(span, bucket);
         columns_.encode(key, bucket.place);
@@ -100,7 +100,7 @@ class SpanPartition {
     }
     source_.wait_for_words();
     input_.end();
-    if (threadIdx.x == 0) source_.publish_checksum(columns_.checksum);
+    if (threadIdx.x == 0) publish_checksum(columns_.checksum, memory_.span.checksum);
   }
 
  private:
@@ -124,7 +124,7 @@ class SpanPartition {
   template <bool sums, typename Digit>
   __device__ __forceinline__ void order(const Digit& digit, const Key (&key)[items], const Span& span) {
     const int left = static_cast<int>(span.count) - static_cast<int>(threadIdx.x);
-    std::uint64_t hashes = 0;
+    std::uint64_t hashes = sums ? constant_hashes(span.count) : 0;
     const Key flipped = sums ? columns_.code_of_zero() : 0;
 #pragma unroll
     for (int i = 0; i < items; ++i) {
@@ -134,20 +134,7 @@ class SpanPartition {
       }
       if (i % 4 == 3) asm volatile("" ::: "memory");  // few in flight: the keys take most registers
     }
-    if (sums) add_to_checksum(hashes, span);
-  }
-
-  __device__ __forceinline__ void add_hashes(const Key (&key)[items], const Span& span) {
-    const int left = static_cast<int>(span.count) - static_cast<int>(threadIdx.x);
-    std::uint64_t hashes = 0;
-#pragma unroll
-    for (int i = 0; i < items; ++i)
-      if (level_threads * i < left) hashes += varying_hash(key[i], NoValue{});
-    add_to_checksum(hashes, span);
-  }
-  // Of one thread the hashes of its keys, without the constant.
-  __device__ __forceinline__ void add_to_checksum(std::uint64_t hashes, const Span& span) {
-    source_.add_to_checksum(hashes + (threadIdx.x == 0 ? span.count * constant_hash : 0));
+    if (sums) add_hashes_of_warp(memory_.span.checksum, hashes);
   }
 
   template <typename Digit>

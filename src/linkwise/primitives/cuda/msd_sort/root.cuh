@@ -310,7 +310,7 @@ __global__ void __launch_bounds__(sample_threads)
   } else
     for (unsigned i = threadIdx.x; i <= digits; i += sample_threads) root.digit_low[i] = first_distance(bucket, i);
   __syncthreads();
-  const bool is_paged = state.pages > 0 && !is_narrow && !has_heavy_digit(memory, root, state.buckets[0][0], sample);
+  const bool is_paged = state.pages > 0 && !has_heavy_digit(memory, root, state.buckets[0][0], sample);
   if (threadIdx.x == 0) {
     // If the first level is paged, the kernels that count it and partition it otherwise find no bucket.
     const std::uint32_t buckets = is_paged ? 0 : 1;

@@ -1,6 +1,7 @@
 // How a block of a partition takes spans, and what it knows of their digits.
 #pragma once
 
+#include "linkwise/primitives/cuda/msd_sort/checksums.cuh"
 #include "linkwise/primitives/cuda/msd_sort/count.cuh"
 
 namespace linkwise::cuda::msd {
@@ -67,15 +68,6 @@ class SpanSource {
       memory_.offset[digit] = place + delta - start;
     }
     __syncthreads();
-  }
-
-  __device__ __forceinline__ void add_to_checksum(std::uint64_t sum) {
-    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
-    if (threadIdx.x % 32 == 0) atomicAdd(&memory_.checksum, static_cast<unsigned long long>(sum));
-  }
-  /// Called by one thread, after a block barrier.
-  __device__ __forceinline__ void publish_checksum(std::uint64_t* to) const {
-    if (memory_.checksum != 0) atomicAdd(reinterpret_cast<unsigned long long*>(to), memory_.checksum);
   }
 
  private:

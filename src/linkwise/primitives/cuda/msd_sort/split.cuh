@@ -140,7 +140,7 @@ __device__ void split_bucket(SplitMemory& memory, const Bucket& bucket, const Ce
     const std::uint64_t low = max(first.low, bucket.least), high = min(last.low + last.reach, bucket.greatest);
     const KeySpan keys{low - origin, high - low};
     if (count > fit.capacity)
-      add_bucket(next, keys, bucket.begin + begin, count, place, place == in_result ? in_room : in_result, fit, state);
+      add_bucket(next, keys, bucket.begin + begin, count, place, other_place(place), fit, state);
     else
       state.items[append(state.counters->items, 1)] = {keys.low, keys.reach, bucket.begin + begin, count, place, false};
   }

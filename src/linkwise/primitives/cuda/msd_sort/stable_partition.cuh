@@ -55,7 +55,7 @@ class StablePartition {
       }
       if (is_summed) {
         values_.wait();
-        source_.add_to_checksum(tile.sum_of_hashes(moves));
+        add_hashes_of_warp(memory_.span.checksum, tile.sum_of_hashes(moves));
       }
       source_.wait_for_words();
       if (!moves) __syncthreads();
@@ -77,7 +77,7 @@ class StablePartition {
     for (std::uint32_t i = memory_.doubtful; i != no_span; i = state_.doubtful_spans[i].before)
       partition_by_votes(now, state_.doubtful_spans[i].span);
     end();
-    if (threadIdx.x == 0) source_.publish_checksum(columns_.checksum);
+    if (threadIdx.x == 0) publish_checksum(columns_.checksum, memory_.span.checksum);
   }
 
  private:
