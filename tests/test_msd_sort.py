@@ -334,8 +334,9 @@ def test_pages_of_keys_that_do_not_suit_them(in_pages: OnDevice, made: Any, dtyp
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("key_bytes", [4, 8])
-def test_scratch_for_most_records_suffices_for_fewer(key_bytes: int) -> None:
+def test_scratch_for_most_records_suffices_for_fewer(key_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where chunks have room for more than they get. Pages are used from about 2^30 bytes of keys on."""
+    monkeypatch.delenv("LINKWISE_ALWAYS_IN_PAGES", raising=False)
     runtime = cuda_runtime()
     kind = _core.RecordType(key_bytes, 0)
     around = [2**30 // key_bytes + 30_000 * step for step in range(-1000, 1000)]

@@ -180,8 +180,9 @@ __device__ void count_repeated(SampleMemory& memory, const Root& root, const Key
   if (threadIdx.x == 0) spread.sampled = samples;
 }
 
-/// Whether a digit has most of the samples. Its keys' ranks come from atomics at one address: those that a paged level
-/// needs to count a tile would cost more than counting all keys before.
+/// Whether a digit has a third of the samples. Its keys' ranks come from atomics at one address: those that a paged
+/// level needs to count a tile can cost more than counting all keys before. And where all its keys are equal, they are
+/// done after a level that is not paged.
 template <typename Key>
 __device__ bool has_heavy_digit(SampleMemory& memory, const Root& root, const Bucket& bucket,
                                 const Key (&sample)[samples_per_thread]) {
@@ -193,7 +194,7 @@ __device__ bool has_heavy_digit(SampleMemory& memory, const Root& root, const Bu
   for (int i = 0; i < samples_per_thread; ++i) atomicAdd(&memory.cells[digit(sample[i])], 1u);
   __syncthreads();
   bool is_heavy = false;
-  for (int i = threadIdx.x; i < most_leading_digits; i += sample_threads) is_heavy |= memory.cells[i] > samples / 2;
+  for (int i = threadIdx.x; i < most_leading_digits; i += sample_threads) is_heavy |= memory.cells[i] > samples / 3;
   return __syncthreads_or(is_heavy) != 0;
 }
 
