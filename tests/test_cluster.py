@@ -244,6 +244,24 @@ def test_a_join_gives_what_one_machine_gives(how, shares, tmp_path):
         assert report.partitions > 3
 
 
+@pytest.mark.parametrize("on", ["k", "name"])
+def test_joins_of_views_with_null_keys(on, tmp_path):
+    """As in files that Polars writes."""
+    names = pa.array([None if number % 7 == 0 else f"name {number % 90}" for number in range(3_000)])
+    tables = [
+        pa.table({"k": pa.array([None, *range(rows - 1)]), "name": names[:rows].cast(pa.string_view())})
+        for rows in (3_000, 800)
+    ]
+    for name, table in zip("lr", tables, strict=True):
+        with pa.ipc.new_file(tmp_path / f"{name}.arrow", table.schema) as file:
+            file.write_table(table, max_chunksize=200)
+    sides = [Side(str(tmp_path / f"{name}.arrow"), PARQUET) for name in "lr"]
+    run(AnyOrder(5, MEMORY), sides, joining(on, "semi", order=None), tmp_path / "out", least_shard=1)
+    found = pq.read_table(tmp_path / "out")
+    expected = linkwise.join(*tables, on=on, how="semi").cast(found.schema)
+    assert in_any_order(found).equals(in_any_order(expected))
+
+
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 def test_fields_of_structs_are_keys(how, tmp_path):
     random = np.random.default_rng(4)

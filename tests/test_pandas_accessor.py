@@ -32,6 +32,18 @@ def test_sort_values(ascending: Any, na_position: Any) -> None:
     assert list(rows.linkwise.sort_values(by, ignore_index=True).index[:3]) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("na_position", ["first", "last"])
+def test_orders_that_are_pandas_own(ascending: Any, na_position: Any) -> None:
+    """Categories come in their order, whether or not they are called ordered; -0.0 and 0.0 are one key."""
+    sizes = pd.Categorical(RANDOM.choice(["L", "S", "M", None], 500), categories=["S", "M", "L"])
+    rows = pd.DataFrame({"size": sizes, "zero": RANDOM.choice([0.0, -0.0, -1.0, np.nan], 500), "row": range(500)})
+    for by in ("size", "zero", ["zero", "size"], ["size", "zero", "row"]):
+        found = rows.linkwise.sort_values(by, ascending=ascending, na_position=na_position)
+        expected = rows.sort_values(by, ascending=ascending, na_position=na_position, kind="stable")
+        pd.testing.assert_frame_equal(found, expected)
+
+
 @pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
 def test_merge(how: Any) -> None:
     left, right = frame(300, 40), frame(60, 40, "other")
@@ -78,7 +90,29 @@ def test_narwhals_frames(library: str) -> None:
     assert type(joined) is type(frame) and sorted(joined["value"].to_list()) == [1, 3]
 
 
+def test_labels_and_types_of_merged_columns() -> None:
+    left, right = pd.DataFrame({0: [1], 1: [2]}), pd.DataFrame({0: [1], 1: [3]})
+    merged = left.linkwise.merge(right, on=0, suffixes=(None, "_r"))
+    assert list(merged.columns) == list(left.merge(right, on=0, suffixes=(None, "_r")).columns)
+    flags = pd.DataFrame({"a": [True], "b": [1]})
+    others = pd.DataFrame({"a": [True, False], "c": [1, 2]})
+    both = flags.linkwise.merge(others, left_on=["a", "b"], right_on=["a", "c"], how="right")
+    assert both["a"].dtype == bool and both["a"].tolist() == [True, False]
+
+
+def test_periods_match_those_of_their_frequency() -> None:
+    years, months = (pd.DataFrame({"when": pd.PeriodIndex([text], freq=text_of), "n": [1]})
+                     for text, text_of in (("2000", "Y"), ("1972-07", "M")))  # fmt: skip
+    assert len(years.linkwise.merge(years, on="when")) == 1
+    for other in (months, pd.DataFrame({"when": [30]})):
+        with pytest.raises(linkwise.UsageError, match="cannot be compared"):
+            linkwise.join(years, other, on="when")
+
+
 def test_one_clear_line() -> None:
+    levels = pd.DataFrame({("a", "k"): [1], ("a", "v"): [2]})
+    with pytest.raises(linkwise.UsageError, match="several levels"):
+        levels.linkwise.merge(levels, on=[("a", "k")])
     with pytest.raises(linkwise.UsageError, match="there is no column 'kay'"):
         frame(10, 2).linkwise.sort_values("kay")
     with pytest.raises(linkwise.UsageError, match="how is one of inner, left, right, outer, not 'cross'"):

@@ -331,8 +331,41 @@ def test_only_what_can_be_made_again_is_taken(monkeypatch: pytest.MonkeyPatch) -
 def test_types_that_linkwise_does_not_know() -> None:
     frame = frame_of(19).with_columns(col("text").cast(pl.Categorical).alias("kind")).lazy()
     check(frame.sort("kind", "row"), taken=0, ordered=True)
-    assert "order of Polars' own" in str(EVERYTHING.steps[0].reason)
+    assert "order of Polars' own" in EVERYTHING.explain(frame.sort("kind", "row"))
     check(scan_sorted(frame_of(20).lazy(), "row").join(frame_of(21).lazy(), on="key"), taken=0)
+
+
+def test_what_stays_is_told_and_an_error_if_asked_for() -> None:
+    strict = PolarsEngine(pricing=False, raise_on_fail=True)
+    rows, lists = frame_of(24).lazy().select("row", "key"), pl.LazyFrame({"key": [[1], [2]]})
+    for query, why in (
+        (rows.unique(keep="last"), "last ones"),
+        (rows.sort("row").tail(2), "end of an order"),
+        (rows.join(rows, how="cross"), "a cross join"),
+        (rows.with_columns(wide=col("row").cast(pl.Int128)).sort("row"), "128 bits"),
+    ):
+        assert why in strict.explain(query)
+        with pytest.raises(linkwise.UsageError, match=why):
+            query.collect(engine=strict)
+    with pytest.raises(linkwise.UsageError, match="cannot be a key"):
+        lists.join(lists, on="key").collect(engine=strict)
+    check(lists.join(lists, on="key"), taken=0)
+
+
+@pytest.mark.parametrize("wrong", [{"machine": "zz"}, {"strategy": "zz"}, {"memory_limit": "zz"}])
+def test_wrong_options_are_errors(wrong: dict[str, Any]) -> None:
+    with pytest.raises(linkwise.UsageError, match="zz"):
+        frame_of(25).lazy().sort("row").collect(engine=PolarsEngine(pricing=False, **wrong))
+
+
+def test_floats_are_sorted_as_polars_does() -> None:
+    """To which all NaNs are one key, as both zeros are."""
+    floats = pl.LazyFrame({"row": range(8), "x": [0.0, float("nan"), -0.0, -1.0] * 2}).with_columns(
+        x=pl.when(col("row") < 4).then(-col("x")).otherwise(col("x"))
+    )
+    for descending in (False, True):
+        check(floats.sort("x", maintain_order=True, descending=descending), taken=1, ordered=True)
+        check(floats.sort("x", "row", descending=[descending, not descending]), taken=1, ordered=True)
 
 
 def test_few_rows_stay_with_polars(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from linkwise.joining.api import join as join_now
 from linkwise.joining.matching import How, Order
 from linkwise.runtime.execution import JoinExecution, SortExecution
 from linkwise.sorting.api import sort as sort_now
+from linkwise.sorting.api import sort_indices
 
 __all__ = ["LinkwiseAccessor"]
 
@@ -49,8 +50,24 @@ class LinkwiseAccessor:
         else:
             descending = [not each for each in ascending]
         by_columns = cast("str | Sequence[str]", by)  # labels of any kind
-        in_order = sort_now(self._frame, by=by_columns, descending=descending, nulls=na_position, **execution)
+        keys = self._keys_as_pandas_orders_them(by)
+        if keys is None:
+            in_order = sort_now(self._frame, by=by_columns, descending=descending, nulls=na_position, **execution)
+        else:
+            names = cast("Sequence[str]", list(keys.columns))
+            rows = sort_indices(keys, by=names, descending=descending, nulls=na_position, **execution)
+            in_order = self._frame.iloc[rows]
         return in_order.reset_index(drop=True) if ignore_index else in_order
+
+    def _keys_as_pandas_orders_them(self, by: Any) -> pd.DataFrame | None:
+        """The keys, named by position; ``None`` if Linkwise orders those of the frame in the same way."""
+        names = labels_named(by, [*self._frame.columns])
+        if any(list(self._frame.columns).count(name) != 1 for name in names):
+            return None  # which the sort refuses
+        columns = [self._frame[name] for name in names]
+        keys = [_as_pandas_orders(column) for column in columns]
+        is_same = all(key is column for key, column in zip(keys, columns, strict=True))
+        return None if is_same else pd.DataFrame({str(place): key for place, key in enumerate(keys)})
 
     def merge(
         self,
@@ -81,6 +98,10 @@ class LinkwiseAccessor:
             raise UsageError(f"a frame is merged with a frame, not with a {type(right).__name__}; to_frame() makes one")
         if not isinstance(suffixes, tuple | list) or len(suffixes) != 2:
             raise UsageError(f"suffixes are two texts, for the left and for the right frame, not {suffixes!r}")
+        if any(isinstance(frame.columns, pd.MultiIndex) for frame in (self._frame, right)):
+            raise UsageError(
+                "columns of several levels are not merged here; use DataFrame.merge, or give them one level"
+            )
         labels = [*self._frame.columns], [*right.columns]
         if on is None and left_on is None and right_on is None:
             on = [label for label in labels[0] if label in labels[1]]
@@ -95,21 +116,23 @@ class LinkwiseAccessor:
         # As in pandas, a pair of keys with one label gives one column, with the value of either side.
         shared = [label for label, other in zip(of_left, of_right, strict=True) if label == other]
         twice = [name for name in labels[0] if name in labels[1] and name not in shared]
-        left_suffix, right_suffix = (suffix or "" for suffix in suffixes)
-        if twice and left_suffix == right_suffix:
+        if twice and (suffixes[0] or "") == (suffixes[1] or ""):
             raise UsageError(f"both frames have {', '.join(map(repr, twice))}; give two suffixes")
-        left = self._frame.rename(columns={name: f"{name}{left_suffix}" for name in twice})
-        other = right.rename(columns={name: f"{name}{right_suffix}" for name in twice})
+        # A label without a suffix stays what it is; others become text.
+        of_twice = [{name: f"{name}{suffix}" for name in twice if suffix is not None} for suffix in suffixes]
+        left, other = self._frame.rename(columns=of_twice[0]), right.rename(columns=of_twice[1])
         if len(shared) == len(of_left):
             return join_now(left, other, on=shared, how=_HOW[how], nulls_equal=True, order=order, **execution)
         beside = {label: f"{label}, of the right frame" for label in shared}
         joined = join_now(
-            left, other.rename(columns=beside), left_on=_renamed(of_left, twice, left_suffix),
-            right_on=[beside.get(name, name) for name in _renamed(of_right, twice, right_suffix)],
+            left, other.rename(columns=beside), left_on=[of_twice[0].get(name, name) for name in of_left],
+            right_on=[{**of_twice[1], **beside}.get(name, name) for name in of_right],
             how=_HOW[how], nulls_equal=True, order=order, **execution,
         )  # fmt: skip
         for label, name in beside.items():
             joined[label] = joined[label].where(joined[label].notna(), joined[name])
+            if left[label].dtype == right[label].dtype and not joined[label].isna().any():
+                joined[label] = joined[label].astype(left[label].dtype)  # which it lost to missing values of one side
         return joined.drop(columns=list(beside.values()))
 
 
@@ -123,5 +146,11 @@ def _named(names: Any, labels: list[Any], side: str) -> list[Any]:
     return named
 
 
-def _renamed(names: list[Any], twice: list[Any], suffix: str) -> list[Any]:
-    return [f"{name}{suffix}" if name in twice else name for name in names]
+def _as_pandas_orders(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Values that Linkwise orders as pandas does: categories in their order, and -0.0 as 0.0."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return values if values.dtype.ordered else values.cat.as_ordered()
+    if values.dtype.kind == "f" and isinstance(values.dtype, np.dtype):
+        zeros = values.to_numpy() == 0.0
+        return values + 0.0 if np.signbit(values.to_numpy()[zeros]).any() else values
+    return values

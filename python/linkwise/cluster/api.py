@@ -80,7 +80,7 @@ def sort(
         Replace a directory with files in it; resume a run whose driver was killed.
     on_progress
         Called with the stage, how much has passed it, and how much there is in all: files, then bytes.
-    **others
+    by, descending, nulls, columns, filter, and all others
         As ``sort_file`` has them.
 
     Returns

@@ -92,7 +92,16 @@ def _innermost(kind: pa.DataType) -> pa.DataType:
 
 def common_value_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """A type that can hold the values of both; ``None`` if there is none."""
-    return left if left == right else _common_type(_innermost(left), _innermost(right))
+    if left == right:
+        return left
+    if any(_is_period(kind) for kind in (left, right)):
+        return None  # stored as numbers of periods, which mean nothing beside those of another frequency
+    return _common_type(_innermost(left), _innermost(right))
+
+
+def _is_period(kind: pa.DataType) -> bool:
+    """Whether it is the type of pandas' periods."""
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "pandas.period"
 
 
 def has_floats(kind: pa.DataType) -> bool:

@@ -19,6 +19,7 @@ from linkwise.polars.plans import Plan, Rebuilt
 from linkwise.polars.taken import Run, Step, Taken
 from linkwise.runtime.execution import Execution, ExecutionOptions
 from linkwise.runtime.sort_plan import SortPlan
+from linkwise.sorting.api import sort
 
 _PLANS_KNOWN = 16  # the supported version of Polars' plans; another one may have other nodes
 _SINKS = ("sink_batches", "sink_csv", "sink_ipc", "sink_ndjson", "sink_parquet")
@@ -53,6 +54,7 @@ class PolarsEngine(Engine):
         self.pricing = pricing
         self.raise_on_fail = raise_on_fail
         self.execution = dict(execution)
+        self._is_checked = False
         self.steps: list[Step] = []
         """The steps of the last query that was collected, and which engine ran each."""
 
@@ -92,9 +94,16 @@ class PolarsEngine(Engine):
             except RecursionError:  # hundreds of steps on each other
                 reasons["a plan that is too deep"] = None
             else:
+                reasons |= dict.fromkeys(part.left.values())
                 if part.taken:
                     parts[node] = part
         return parts, [*reasons]
+
+    def _check_execution(self) -> None:
+        """Raise what is wrong with machine=, gpus= and so on; of a step, it would be a reason to leave it to Polars."""
+        if not self._is_checked:
+            sort(pl.DataFrame({"key": [1, 0]}), by="key", **self.execution)
+            self._is_checked = True
 
     def _planned(self, lf: pl.LazyFrame, flags: pl.QueryOptFlags) -> tuple[dict[int, Rebuilt], list[str], int, bool]:
         """``_rebuilt`` for a query that is not running yet; its root node; and whether ``validates`` holds for it."""
@@ -146,12 +155,13 @@ class PolarsEngine(Engine):
             return InMemoryEngine().collect(
                 lf, optimizations=optimizations, background=background, post_opt_callback=post_opt_callback
             )
-        run = Run(self.execution, self._pays)
+        run = Run(self.execution, self._pays, self.raise_on_fail)
         self.steps = run.steps
         parts, reasons, root, validates = self._planned(lf, optimizations)
         self._tell(reasons)
         if not parts:
             return StreamingEngine().collect(lf, optimizations=optimizations)
+        self._check_execution()
         if root in parts:
             return _result_of(parts[root], run)
         replace = run.remembering_errors(partial(self._replace, run, validates=validates))

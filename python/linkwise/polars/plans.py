@@ -74,6 +74,8 @@ class Rebuilt:
     """Whether it has exactly as many rows as it reads."""
     taken: dict[int, Taken] = field(default_factory=dict)
     """The steps in it that Linkwise takes, by identity."""
+    left: dict[int, str] = field(default_factory=dict)
+    """Why others stay with Polars that would pay, by identity."""
 
 
 class Plan:
@@ -139,6 +141,7 @@ class Plan:
             Size.sum([source.size for source in sources]),
             any(source.reads_files for source in sources),
             taken={key: taken for source in sources for key, taken in source.taken.items()},
+            left={key: reason for source in sources for key, reason in source.left.items()},
         )
 
     def _on(self, below: int, make: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Rebuilt:
@@ -311,7 +314,11 @@ class Plan:
         sources = [self.rebuilt(each) for each in inputs]
         # What is read from files is collected to learn how many rows it has only if these are probably many.
         rows = [source.size.likely if made.reads_files else source.size.most for source in sources]
-        if taken.unfit() is None and self._pays(taken, int(min(rows))):
+        if not self._pays(taken, int(min(rows))):
+            return made
+        if reason := taken.unfit():
+            made.left[id(taken)] = reason
+        else:
             are_known = [source.has_all_rows for source in sources]
             made.frame = lambda run: finish(run.take(taken, [source.frame(run) for source in sources], rows, are_known))
             made.taken[id(taken)] = taken

@@ -70,6 +70,7 @@ class Run:
 
     execution: dict[str, Any]
     pays: Callable[[Taken, int], bool]
+    raise_on_fail: bool = False
     steps: list[Step] = field(default_factory=list)
     error: BaseException | None = None
     _shared: dict[Any, pl.LazyFrame] = field(default_factory=dict)
@@ -111,6 +112,8 @@ class Run:
             try:
                 result = taken.by_linkwise([frames[place] for place in range(len(inputs))], self.execution)
             except UsageError as error:  # an unsupported type, for example
+                if self.raise_on_fail:
+                    raise
                 reason = str(error)
             else:
                 self._tell(taken, frames.values(), "Linkwise")
@@ -133,6 +136,25 @@ def _has_order(dtype: pl.DataType) -> bool:
     return dtype.is_numeric() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String, pl.Binary)
 
 
+def _unordered(kinds: Iterable[pl.DataType]) -> str | None:
+    unordered = [str(kind) for kind in kinds if not _has_order(kind)]
+    return f"keys of type {', '.join(unordered)} have an order of Polars' own" if unordered else None
+
+
+def _types_of(keys: Sequence[pl.Expr], schema: pl.Schema) -> list[pl.DataType]:
+    """The types of keys; none if the plan does not tell."""
+    named = [key.alias(_KEY.format(place)) for place, key in enumerate(keys)]
+    try:
+        return list(pl.LazyFrame(schema=schema).select(named).collect_schema().values())
+    except pl.exceptions.PolarsError:
+        return []
+
+
+def _unreadable(schema: pl.Schema) -> str | None:
+    strange = [name for name, kind in schema.items() if kind in (pl.Int128, pl.UInt128)]
+    return f"{', '.join(strange)} of 128 bits, which Arrow does not have" if strange else None
+
+
 @dataclass
 class Sort:
     """Rows sorted by some keys, or only their slice ``part`` (offset, length)."""
@@ -149,7 +171,9 @@ class Sort:
 
     def unfit(self) -> str | None:
         """See ``Taken``."""
-        return "rows from the end of an order" if self.part is not None and self.part[0] < 0 else None
+        if self.part is not None and self.part[0] < 0:
+            return "rows from the end of an order"
+        return _unordered(_types_of(self.keys, self.schema)) or _unreadable(self.schema)
 
     def described(self) -> str:
         """See ``Taken``."""
@@ -158,12 +182,17 @@ class Sort:
     def by_linkwise(self, frames: Sequence[pl.DataFrame], execution: dict[str, Any]) -> pl.DataFrame:
         """See ``Taken``."""
         frame, names = _with_keys(frames[0], self.keys, _COLUMN)
-        unordered = [str(frame.schema[name]) for name in names if not _has_order(frame.schema[name])]
-        if unordered:
-            raise UsageError(f"keys of type {', '.join(unordered)} have an order of Polars' own")
-        # To Polars -0.0 and 0.0 are one key, to Linkwise two.
+        if reason := _unordered(frame.schema[name] for name in names):
+            raise UsageError(reason)
+        # To Polars -0.0 and 0.0 are one key, and so are all NaNs; to Linkwise they are two each.
         frame = frame.with_columns(
-            pl.when(pl.col(name) == 0.0).then(0.0).otherwise(pl.col(name)).cast(dtype).alias(name)
+            pl.when(pl.col(name) == 0.0)
+            .then(0.0)
+            .when(pl.col(name).is_nan())
+            .then(float("nan"))
+            .otherwise(pl.col(name))
+            .cast(dtype)
+            .alias(name)
             for name, dtype in frame.select(names).schema.items()
             if dtype.is_float()
         )
@@ -207,7 +236,9 @@ class Distinct:
             return "distinct rows in the order of the input, or last ones"
         keys = {name: self.schema[name] for name in self.columns or self.schema.names()}
         unfit = [name for name, dtype in keys.items() if dtype.is_float() or not _has_order(dtype)]
-        return f"distinct rows by {', '.join(unfit)}: equal floats and nested values are Polars' own" if unfit else None
+        if unfit:
+            return f"distinct rows by {', '.join(unfit)}: equal floats and nested values are Polars' own"
+        return _unreadable(self.schema)
 
     def described(self) -> str:
         """See ``Taken``."""
@@ -253,7 +284,7 @@ class Join:
             return f"a {self.how} join"
         if self.order not in ("none", "left", "left_right") or (self.order != "none" and self.how in ("right", "full")):
             return f"a {self.how} join in the order of {self.order}"
-        return None
+        return _unreadable(self.schema)
 
     def described(self) -> str:
         """See ``Taken``."""

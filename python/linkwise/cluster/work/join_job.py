@@ -84,7 +84,8 @@ class JoinJob(Job):
         rows = np.ones(table.num_rows, bool)
         for column in keys.columns:
             rows &= np.asarray(pc.is_valid(column))
-        return table.filter(pa.array(rows)), keys.filter(pa.array(rows)), table.num_rows
+        kept = np.flatnonzero(rows)
+        return gather_rows(table, kept), gather_rows(keys, kept), table.num_rows
 
     def sample(self, fetch: Fetch, side: int, split: Split, wanted: int) -> Sample:
         """See ``Job``."""
