@@ -53,7 +53,7 @@ class PolarsEngine(Engine):
             raise UsageError("plan= is for one sort or one join; an engine takes machine=, gpus=, strategy= and so on")
         self.pricing = pricing
         self.raise_on_fail = raise_on_fail
-        self.execution = dict(execution)
+        self.execution: dict[str, Any] = dict(execution)
         self._is_checked = False
         self.steps: list[Step] = []
         """The steps of the last query that was collected, and which engine ran each."""
