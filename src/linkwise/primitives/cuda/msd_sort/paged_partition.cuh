@@ -53,11 +53,11 @@ class PagedPartition {
     }
     begin_load<0>(now);
     Key key[items];
-    take_keys<0>(key);
+    take_half<0>(input_, key);
     __syncthreads();
     std::uint32_t later = memory_.taken;
     begin_load<1>(now);
-    take_keys<1>(key);
+    take_half<1>(input_, key);
     __syncthreads();
     if (threadIdx.x == 0) memory_.taken = take();
     if (next < tiles) begin_load<0>(next);
@@ -75,7 +75,7 @@ class PagedPartition {
       else if (is_plain) order<false>(digit.plain(), key, count);
       else if (sums_at_once) order<true>(digit, key, count);
       else order<false>(digit, key, count);
-      if (!is_last) take_keys<0>(key);
+      if (!is_last) take_half<0>(input_, key);
       __syncthreads();
       if (!is_last) begin_load<1>(next);
       if (threadIdx.x == 0) memory_.taken = take();
@@ -83,7 +83,7 @@ class PagedPartition {
       if (is_plain) store(digit.plain(), count);
       else store(digit, count);
       if (is_last) break;
-      take_keys<1>(key);
+      take_half<1>(input_, key);
       __syncthreads();
       if (later < tiles) begin_load<0>(later);
       now = next;
@@ -110,15 +110,6 @@ class PagedPartition {
     const unsigned records = records_of(number), count = records > first ? min(records - first, Memory::half) : 0;
     input_.begin(columns_.keys_at(in_input), columns_.count, std::uint64_t{number} * tile + first, count);
   }
-  // Keys past the end of the tile are undefined.
-  template <int which>
-  __device__ __forceinline__ void take_keys(Key (&key)[items]) {
-    input_.wait();
-    const Key* const keys = input_.elements() + threadIdx.x;
-#pragma unroll
-    for (int i = 0; i < items / 2; ++i) key[which * items / 2 + i] = keys[level_threads * i];
-  }
-
   // Orders the keys by digit in shared memory, and finds where each digit's keys go. Digits are counted first: a key's
   // rank in a register, from a single atomic, would be one register too many.
   template <bool sums, typename Digit>

@@ -18,6 +18,15 @@ struct PartitionMemory {
   SpanMemory span;  // whose starts become where each digit's next key goes in the tile
 };
 
+/// Waits for half of a tile's keys, and takes them into registers. Keys past the end of a shorter tile are undefined.
+template <int which, typename Load, typename Key, int items>
+__device__ __forceinline__ void take_half(Load& input, Key (&key)[items]) {
+  input.wait();
+  const Key* const keys = input.elements() + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < items / 2; ++i) key[which * items / 2 + i] = keys[level_threads * i];
+}
+
 template <typename Key, Way way, typename KeyColumns>
 class SpanPartition {
   static constexpr bool is_shared = way == Way::shared;
@@ -54,10 +63,10 @@ class SpanPartition {
     source_.wait_for_words();
     __syncthreads();
     Key key[items];
-    take_keys<0>(key);
+    take_half<0>(input_, key);
     __syncthreads();
     begin_load<1>(span, memory_.span.bucket[0]);
-    take_keys<1>(key);
+    take_half<1>(input_, key);
     __syncthreads();
     if (next.count > 0) begin_load<0>(next, memory_.span.bucket[1]);
     for (int slot = 0;;) {
@@ -80,7 +89,7 @@ class SpanPartition {
         else if (sums_at_once) order<true>(digit, key, span);
         else order<false>(digit, key, span);
       }
-      if (!is_last) take_keys<0>(key);
+      if (!is_last) take_half<0>(input_, key);
       __syncthreads();
       if (!is_last) begin_load<1>(next, next_bucket);
       if (threadIdx.x == 0) memory_.span.taken = taken;
@@ -89,7 +98,7 @@ class SpanPartition {
       if (moves && is_plain) store(digit.plain(), span, bucket);
       if (moves && !is_plain) store(digit, span, bucket);
       if (is_last) break;
-      take_keys<1>(key);
+      take_half<1>(input_, key);
       source_.wait_for_words();
       __syncthreads();
       if (later.count > 0) begin_load<0>(later, memory_.span.bucket[later_slot]);
@@ -111,15 +120,6 @@ class SpanPartition {
     const unsigned count = span.count > first ? min(span.count - first, unsigned{Memory::half}) : 0;
     begin_load_of_span(input_, columns_, state_, bucket, std::uint64_t{span.begin} + first, count);
   }
-  // Keys past the end of the span are undefined.
-  template <int which>
-  __device__ __forceinline__ void take_keys(Key (&key)[items]) {
-    input_.wait();
-    const Key* const keys = input_.elements() + threadIdx.x;
-#pragma unroll
-    for (int i = 0; i < items / 2; ++i) key[which * items / 2 + i] = keys[level_threads * i];
-  }
-
   // Orders the keys by digit in shared memory.
   template <bool sums, typename Digit>
   __device__ __forceinline__ void order(const Digit& digit, const Key (&key)[items], const Span& span) {
