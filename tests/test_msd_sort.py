@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -309,8 +310,13 @@ def test_ranks_by_votes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def in_pages(monkeypatch: pytest.MonkeyPatch) -> OnDevice:
     """Where the first level of a sort of keys alone stores in pages, as it does of long arrays."""
+    monkeypatch.delenv("LINKWISE_ALWAYS_IN_PAGES", raising=False)
+    device = OnDevice(cuda_runtime())
+    scratch = partial(_core.msd_sort_scratch_bytes, device.runtime, _core.RecordType(8, 0), 1_000_003)
+    without = scratch()
     monkeypatch.setenv("LINKWISE_ALWAYS_IN_PAGES", "1")
-    return OnDevice(cuda_runtime())
+    assert scratch() > 2 * without, "no pages in the scratch"
+    return device
 
 
 @pytest.mark.gpu

@@ -52,8 +52,8 @@ inline ExpectedKeys expected_keys(const KeySpread& spread) {
   return spread.is_narrow != 0 ? ExpectedKeys::narrow : ExpectedKeys::wide;
 }
 /// Stable MSD radix sort of records with native keys into `result`, after `look_at_keys` with the same input, buffers
-/// and scratch, expecting what its spread tells. `result` and `room`, a spare buffer, are as long as the
-/// input, which may be one of them. `checksum`: 8 bytes for the input's checksum, or empty. Bytes of scratch:
+/// and scratch, expecting what its spread tells. `result` and `room`, a spare buffer, are as long as the input, which
+/// may be one of them. `checksum`: 8 bytes for the input's checksum, or empty. Bytes of scratch:
 /// kernels().msd_sort_scratch_bytes, which is 0 where the sort is not supported.
 void msd_sort(Runtime& runtime, Stream stream, KeyCoding coding, const Records& input, const Records& result,
               const Records& room, ExpectedKeys expected, const MemoryView& scratch, const MemoryView& checksum);

@@ -7,7 +7,7 @@
 namespace linkwise::cuda {
 namespace {
 
-// Leaves room for 32-bit sums that round up, and for the positions of more pages.
+// Leaves room for 32-bit sums that round up, and for the positions of pages in the scratch.
 constexpr std::uint64_t most = 0xffffffff - std::uint64_t{most_leading_digits} * msd::tile_records<std::uint32_t>;
 
 msd::Extent extent_of(RecordType type, std::uint64_t count, ExpectedKeys expected = ExpectedKeys::wide) {

@@ -22,7 +22,7 @@ struct CountMemory {
   Key least, greatest;
 };
 
-/// Begins to load keys of one span, which may be one of the more pages.
+/// Begins to load keys of one span, which may be a page in the scratch.
 template <typename Load, typename KeyColumns>
 __device__ __forceinline__ void begin_load_of_span(Load& input, const KeyColumns& columns, const State& state,
                                                    const Bucket& bucket, std::uint64_t first, unsigned count) {
@@ -31,7 +31,7 @@ __device__ __forceinline__ void begin_load_of_span(Load& input, const KeyColumns
   std::uint64_t length = columns.count;
   const std::uint64_t whole = length / tile_records<Key> * tile_records<Key>;
   if (bucket.is_paged && first >= whole) {
-    array = static_cast<const Key*>(state.more_pages);
+    array = static_cast<const Key*>(state.scratch_pages);
     first -= whole;
     length = std::uint64_t{state.pages} * tile_records<Key>;
   }

@@ -111,7 +111,7 @@ inline std::uint64_t lay_out(void* base, const Extent& extent, State& state) {
   std::byte* pages = nullptr;
   take(state.paged, extent.pages);
   take(pages, std::uint64_t{extent.pages} * extent.page_bytes);
-  state.more_pages = pages;
+  state.scratch_pages = pages;
   state.pages = extent.pages;
   state.usual = extent.usual;
   state.narrow = extent.narrow;

@@ -243,7 +243,7 @@ struct State {
   DoubtfulSpan* doubtful_spans;
   Destinations* destinations;
   std::uint32_t* paged;      ///< records that each digit of a paged first level has had
-  void* more_pages;          ///< beyond those in the place that it stores to …
+  void* scratch_pages;       ///< beyond those in the place that it stores to …
   std::uint32_t pages;       ///< … and how many these are; 0 if the first level must not be paged
   Fit usual, narrow;         ///< narrow: of narrow keys; 0 where keys must not become narrow
   std::uint32_t max_digits;  ///< of a bucket

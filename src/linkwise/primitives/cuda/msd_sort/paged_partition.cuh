@@ -164,7 +164,7 @@ class PagedPartition {
     const auto thread = static_cast<int>(threadIdx.x);
     const int left = static_cast<int>(count) - thread;
     Stored* const pages = pages_to();
-    Stored* const more = static_cast<Stored*>(state_.more_pages);
+    Stored* const in_scratch = static_cast<Stored*>(state_.scratch_pages);
     const std::uint32_t whole = root_.count / Pages<Stored>::length * Pages<Stored>::length;
     const Key low = are_narrow ? static_cast<Key>(root_.low) : Key{0};
 #pragma unroll 4
@@ -175,7 +175,7 @@ class PagedPartition {
       const unsigned digit = digit_of(moved);
       const PagedRun run = memory_.run[digit];
       const std::uint32_t to = at + (at < run.end ? run.delta : memory_.rest[digit]);
-      (to < whole ? pages[to] : more[to - whole]) = static_cast<Stored>(moved - low);
+      (to < whole ? pages[to] : in_scratch[to - whole]) = static_cast<Stored>(moved - low);
     }
   }
 

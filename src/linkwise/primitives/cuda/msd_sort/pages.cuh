@@ -1,9 +1,9 @@
 // Pages: where the first level of a long sort of keys alone puts them without having counted them, which saves a
 // reading of all keys.
 //
-// Each digit's keys fill pages of one tile, which it takes when it needs them. So they lie in the place that the level
-// writes to, and a few more pages in the scratch since the last page of each digit may not be full. A page is a span of
-// the next level; that counts, and moves every digit's keys to where they belong.
+// Each digit's keys fill pages of one tile, which it takes when it needs them: first those of the place that the level
+// stores to, then some in the scratch, because the last page of each digit may not be full. A page is a span of the
+// next level, which counts, and moves each digit's keys to where they belong.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
