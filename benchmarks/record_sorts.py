@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,66 +28,87 @@ TYPES = ("4,0", "8,0", "4,4", "8,8")
 KINDS = {4: _core.KeyType.u32, 8: _core.KeyType.u64}
 _SPREAD = {4: 2_654_435_761, 8: 0x9E3779B97F4A7C15}  # odd: multiples of it are all over the range
 
+_PIECE = 1 << 28
+
 Keys = Any  # an array on the GPU
 
 
-def _words(rows: int, dtype: Any) -> Keys:
-    words = cupy.random.default_rng(1).integers(0, 1 << 32, rows * np.dtype(dtype).itemsize // 4, dtype=cupy.uint32)
-    return words.view(dtype)
+@dataclass
+class _Piece:
+    """Some consecutive keys of an array: all at once, random 64-bit floats of 4·10⁹ keys would not fit."""
+
+    random: Any
+    begin: int
+    count: int
+    rows: int  # of the array
+    dtype: Any
+
+    @property
+    def itemsize(self) -> int:
+        return np.dtype(self.dtype).itemsize
+
+    def words(self) -> Keys:
+        words = self.random.integers(0, 1 << 32, self.count * self.itemsize // 4, dtype=cupy.uint32)
+        return words.view(self.dtype)
+
+    def positions(self) -> Keys:
+        return cupy.arange(self.begin, self.begin + self.count, dtype=self.dtype)
 
 
-def _normal(rows: int, dtype: Any) -> Keys:
-    wide = np.dtype(dtype).itemsize == 8
-    middle, deviation = (1 << 62, 1 << 40) if wide else (1 << 31, 1 << 28)
-    return (cupy.random.default_rng(1).standard_normal(rows) * deviation + middle).astype(dtype)
+def _normal(piece: _Piece) -> Keys:
+    middle, deviation = (1 << 62, 1 << 40) if piece.itemsize == 8 else (1 << 31, 1 << 28)
+    return (piece.random.standard_normal(piece.count) * deviation + middle).astype(piece.dtype)
 
 
-def _heavy(share: float) -> Callable[[int, Any], Keys]:
-    def make(rows: int, dtype: Any) -> Keys:
-        data = _words(rows, dtype)
-        data[cupy.random.default_rng(2).random(rows) < share] = 42
-        return data
-
-    return make
+def _heavy(share: float) -> Callable[[_Piece], Keys]:
+    return lambda piece: cupy.where(piece.random.random(piece.count) < share, piece.dtype(42), piece.words())
 
 
-def _zipf(rows: int, dtype: Any) -> Keys:
-    uniform = cupy.maximum(cupy.random.default_rng(1).random(rows), 1e-9)
-    return cupy.minimum(uniform**-1.5, 4e9).astype(dtype)
+def _zipf(piece: _Piece) -> Keys:
+    return cupy.minimum(cupy.maximum(piece.random.random(piece.count), 1e-9) ** -1.5, 4e9).astype(piece.dtype)
 
 
-def _few_bits(rows: int, dtype: Any) -> Keys:
-    words = _words(rows, dtype)
-    return words & (words >> dtype(7)) & (words >> dtype(13))
+def _few_bits(piece: _Piece) -> Keys:
+    words = piece.words()
+    return words & (words >> piece.dtype(7)) & (words >> piece.dtype(13))
 
 
-def _times(times: int) -> Callable[[int, Any], Keys]:
+def _times(times: int) -> Callable[[_Piece], Keys]:
     """As foreign keys have it: about as many records of each key, and keys that lie at random."""
-    return lambda rows, dtype: scattered(_words(rows, dtype) % dtype(max(1, rows // times)), dtype)
+    return lambda piece: scattered(piece.words() % piece.dtype(max(1, piece.rows // times)), piece.dtype)
 
 
-DISTRIBUTIONS: dict[str, Callable[[int, Any], Keys]] = {
-    "uniform": _words,
-    "below 10⁹": lambda rows, dtype: _words(rows, dtype) % dtype(10**9),
-    "1,000 values": lambda rows, dtype: _words(rows, dtype) % dtype(1000),
-    "10⁶ values": lambda rows, dtype: (_words(rows, dtype) % dtype(10**6)) * dtype(_SPREAD[np.dtype(dtype).itemsize]),
+def _clusters(piece: _Piece) -> Keys:
+    return (piece.words() % piece.dtype(700)) * piece.dtype(1 << 20) + piece.words() % piece.dtype(5000)
+
+
+DISTRIBUTIONS: dict[str, Callable[[_Piece], Keys]] = {
+    "uniform": _Piece.words,
+    "below 10⁹": lambda piece: piece.words() % piece.dtype(10**9),
+    "1,000 values": lambda piece: piece.words() % piece.dtype(1000),
+    "10⁶ values": lambda piece: piece.words() % piece.dtype(10**6) * piece.dtype(_SPREAD[piece.itemsize]),
     "each ten times": _times(10),
     "each 100 times": _times(100),
     "each 1,000 times": _times(1000),
     "each 10⁴ times": _times(10**4),
     "each 10⁵ times": _times(10**5),
-    "in order": lambda rows, dtype: cupy.arange(rows, dtype=dtype),
-    "reversed": lambda rows, dtype: cupy.arange(rows, dtype=dtype)[::-1].copy(),
-    "equal": lambda rows, dtype: cupy.full(rows, 77, dtype=dtype),
+    "in order": _Piece.positions,
+    "reversed": lambda piece: piece.dtype(piece.rows - 1) - piece.positions(),
+    "equal": lambda piece: cupy.full(piece.count, 77, dtype=piece.dtype),
     "normal": _normal,
     "few bits set": _few_bits,
     "40 % equal": _heavy(0.4),
     "70 % equal": _heavy(0.7),
     "Zipf": _zipf,
-    "clusters": lambda rows, dtype: (
-        (_words(rows, dtype) % dtype(700)) * dtype(1 << 20) + _words(rows, dtype)[::-1] % dtype(5000)
-    ),
-}
+    "clusters": _clusters,
+}  # fmt: skip
+
+
+def _fill(keys: Keys, distribution: str) -> None:
+    random = cupy.random.default_rng(1)
+    for begin in range(0, len(keys), _PIECE):
+        part = keys[begin : begin + _PIECE]
+        part[...] = DISTRIBUTIONS[distribution](_Piece(random, begin, len(part), len(keys), keys.dtype.type))
 
 
 def _array(view: _core.MemoryView, dtype: Any) -> Keys:
@@ -138,7 +160,7 @@ class _Bench:
         return _core.look_at_keys(self._runtime, self._stream, kind, False, self._source, buffers, self._scratch)
 
     def run(self, distribution: str) -> dict[str, Any]:
-        _array(self._source.keys, self._dtype)[...] = DISTRIBUTIONS[distribution](self._rows, self._dtype)
+        _fill(_array(self._source.keys, self._dtype), distribution)
         if self._kind.value_bytes:
             values = _array(self._source.values, cupy.uint32)
             values[...] = cupy.arange(len(values), dtype=cupy.uint32)

@@ -77,25 +77,24 @@ def _floats(distribution: str, count: int, kind: np.dtype[Any], random: np.rando
 
 
 def total_order(values: Array) -> Array:
-    """Unsigned codes in the documented order, computed in another way than the core does: by ranks of the bits.
+    """Unsigned codes in the documented order, computed in another way than the core does: by distances of magnitudes.
 
-    Negative numbers by falling bits, then positive by rising bits, then NaNs: those without a sign by rising bits, then
-    those with one by falling bits.
+    Negative numbers by falling magnitudes, then positive by rising ones, then NaNs: those without a sign by rising
+    magnitudes, then those with one by falling ones. A magnitude is the bits but the sign, and infinity is the greatest
+    of a number.
     """
     if values.dtype.kind == "u":
         return values.astype(np.uint64)
     if values.dtype.kind == "i":
         return (values.astype(np.int64) ^ np.int64(-(1 << 63))).view(np.uint64)
-    bits = values.view(f"u{values.itemsize}").astype(object)  # Python integers: no overflow to think about
-    width = 8 * values.itemsize
-    sign = 1 << (width - 1)
-    codes = []
-    for value, is_nan in zip(bits, np.isnan(values), strict=True):
-        negative = bool(value & sign)
-        magnitude = value & (sign - 1)
-        group = (3 if negative else 2) if is_nan else (0 if negative else 1)
-        codes.append((group << width) + (sign - magnitude if negative else magnitude))
-    return np.array(codes, dtype=object)
+    unsigned = f"u{values.itemsize}"
+    bits = values.view(unsigned).astype(np.uint64)
+    sign = np.uint64(1 << (8 * values.itemsize - 1))
+    infinity = np.array(np.inf, values.dtype).view(unsigned).astype(np.uint64)
+    magnitudes, is_negative = bits & (sign - np.uint64(1)), (bits & sign) != 0
+    behind = infinity + sign  # of the last NaN without a sign
+    negative = np.where(np.isnan(values), behind + (sign - magnitudes), infinity - magnitudes)
+    return np.where(is_negative, negative, infinity + np.uint64(1) + magnitudes)
 
 
 def expected_order(values: Array, descending: bool = False) -> Array:
@@ -103,6 +102,4 @@ def expected_order(values: Array, descending: bool = False) -> Array:
     codes = total_order(values)
     if descending:
         codes = codes.max(initial=0) - codes if len(codes) else codes
-    if codes.dtype == object:
-        return np.array(sorted(range(len(codes)), key=codes.__getitem__), dtype=np.int64)
     return np.argsort(codes, kind="stable")
