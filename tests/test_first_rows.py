@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import linkwise
-from linkwise.files.reading import parquet_reader
+from linkwise.files.reading.parquet import parquet_reader
 from linkwise.runtime import parallel
 
 CPU: Any = {"strategy": "cpu"}

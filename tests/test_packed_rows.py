@@ -16,7 +16,7 @@ import linkwise
 from linkwise import _core
 from linkwise.columns.packed_rows import PackedColumns
 from linkwise.files import file_sort
-from linkwise.files.reading import parquet_reader
+from linkwise.files.reading.parquet import parquet_reader
 
 KINDS = [
     *(pa.bool_(), pa.int8(), pa.uint16(), pa.float32(), pa.int64(), pa.timestamp("us"), pa.date32(), pa.float16()),

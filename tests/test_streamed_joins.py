@@ -18,7 +18,7 @@ import pytest
 import linkwise
 from join_oracle import HOWS, KEYS, oracle, rows_of, side, written
 from linkwise.files import streamed_join
-from linkwise.files.reading.parquet_reader import ParquetReader
+from linkwise.files.reading.parquet.parquet_reader import ParquetReader
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@
 #include "bindings.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
 #include "linkwise/primitives/host/json_depth.hpp"
+#include "linkwise/primitives/host/parquet_pages.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
 #include "linkwise/primitives/host/text_rows.hpp"
 #include "linkwise/primitives/host/top_k_filter.hpp"
@@ -177,6 +178,19 @@ void bind_rows(nb::module_& m) {
         return json_depth({reinterpret_cast<const char*>(text.data()), text.size()});
       },
       nb::arg("text"), "The maximum nesting depth of brackets and braces in a text of JSON values.");
+  nb::class_<ParquetPage> page(m, "ParquetPage", "The header of a page.");
+  nb::enum_<ParquetPage::Kind>(page, "Kind")
+      .value("data", ParquetPage::Kind::data)
+      .value("dictionary", ParquetPage::Kind::dictionary)
+      .value("other", ParquetPage::Kind::other);
+  page.def_ro("kind", &ParquetPage::kind)
+      .def_ro("header_bytes", &ParquetPage::header_bytes)
+      .def_ro("bytes", &ParquetPage::bytes, "Of what follows the header.")
+      .def_ro("values", &ParquetPage::values, "Of a data page.")
+      .def_ro("encoding", &ParquetPage::encoding, "Of a data page, by its number in Parquet.");
+  m.def("parquet_pages", &parquet_pages, nb::arg("file"), nb::arg("begin"), nb::arg("end"),
+        nb::call_guard<nb::gil_scoped_release>(),
+        "The pages of a column chunk in an open file. Raises ``Error`` if they do not fill it.");
   m.def(
       "end_of_last_row",
       [](const nb::bytes& text, char delimiter) {

@@ -14,7 +14,7 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.inside import outer_columns
 from linkwise.columns.key_types import arrow_of_numbers
 from linkwise.columns.sort_keys import Selection, SortKey
-from linkwise.files.reading.parquet_statistics import integer_of
+from linkwise.files.reading.parquet.statistics import integer_of
 from linkwise.files.reading.reader import Candidates, Found, Reader, unused_name
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.sorting.report import SortReport, Steps

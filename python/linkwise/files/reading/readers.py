@@ -35,7 +35,7 @@ from linkwise.files.reading.arrow_reader import ArrowReader
 from linkwise.files.reading.arrow_sizes import ARROW_FILE
 from linkwise.files.reading.batch_reader import BatchReader
 from linkwise.files.reading.conformed import ConformedReader, in_one_schema
-from linkwise.files.reading.parquet_reader import ParquetReader
+from linkwise.files.reading.parquet.parquet_reader import ParquetReader
 from linkwise.files.reading.reader import Reader, TableReader
 from linkwise.files.reading.several_tables import SeveralTables
 

@@ -20,7 +20,8 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
 from linkwise.files.reading.filtered_part import FilteredPart, rows_that_pass
-from linkwise.files.reading.parquet_statistics import Bounds, integer_bounds, is_clustered
+from linkwise.files.reading.parquet.pages import find_rows
+from linkwise.files.reading.parquet.statistics import Bounds, integer_bounds, is_clustered
 from linkwise.files.reading.reader import (
     Candidates,
     Found,
@@ -368,34 +369,61 @@ class ParquetReader(TableReader):
         return np.cumsum(self._lengths)
 
     def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
-        """See ``Reader``. Row groups without any of these rows are not read."""
+        """See ``Reader``. Row groups without any of these rows are not read; of few rows, only their pages are."""
         ends = self._ends
         of_row = np.searchsorted(ends, rows, "right")
         groups = of_row[np.diff(of_row, prepend=-1) > 0].tolist()  # np.unique would load numpy.ma
-        one_by_one = most_bytes is not None or len(groups) == 1
+        wanted = {group: rows[of_row == group] - (ends[group] - self._lengths[group]) for group in groups}
+        with one_clear_line("read", self.path):
+            found = self._from_pages(wanted)
+            if not found.num_columns:
+                return self._from_groups(wanted, self._named, self.columns, most_bytes)
+            others = [name for name in self.columns if name not in found.schema.names]
+            if others:
+                left = self._from_groups(wanted, others, others, most_bytes)
+            return pa.table([(left if name in others else found)[name] for name in self.columns], schema=self.schema)
+
+    def _from_pages(self, wanted: dict[int, Rows]) -> pa.Table:
+        """The wanted rows of each row group, of the columns in which they are on few of the pages."""
+        found: dict[str, pa.ChunkedArray] = {}
+        if isinstance(self._file, Path) and self._are_found_by_name:
+            assert self._metadata is not None
+            with self._open() as file:
+                schema = file.schema_arrow
+            parts = in_order(
+                partial(find_rows, self._file, self._metadata, schema.field(name), wanted) for name in self.columns
+            )
+            for name, part in zip(self.columns, parts, strict=True):
+                if part is not None:
+                    found[name] = gather_rows(pa.table({name: part.column}), part.positions)[name]
+        return self._as_plain(with_sound_dictionaries(pa.table(found)))
+
+    def _from_groups(
+        self, wanted: dict[int, Rows], named: list[str] | None, columns: list[str], most_bytes: int | None
+    ) -> pa.Table:
+        """Some columns of the wanted rows of each row group, of which those ``named`` are decoded, ``None`` for all."""
+        one_by_one = most_bytes is not None or len(wanted) == 1
 
         def fetched(group: int) -> pa.Table:
             """The wanted rows of a row group, decoded batch by batch up to the last of them."""
-            first, end = ends[group] - self._lengths[group], ends[group]
-            of_group = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)] - first
+            rows = wanted[group]
             parts, begin = [], 0
             with self._open(in_pages=True) as file:
                 for batch in file.iter_batches(
-                    _ROWS_AT_ONCE, row_groups=[group], columns=self._named, use_threads=one_by_one
+                    _ROWS_AT_ONCE, row_groups=[group], columns=named, use_threads=one_by_one
                 ):
-                    of_batch = slice(*np.searchsorted(of_group, [begin, begin + batch.num_rows]))
-                    some = of_group[of_batch] - begin
+                    of_batch = slice(*np.searchsorted(rows, [begin, begin + batch.num_rows]))
+                    some = rows[of_batch] - begin
                     if len(some):
                         whole = self._as_plain(with_sound_dictionaries(pa.Table.from_batches([batch])))
-                        parts.append(gather_rows(whole.select(self.columns), some))
+                        parts.append(gather_rows(whole.select(columns), some))
                     begin += batch.num_rows
-                    if begin > of_group[-1]:
+                    if begin > rows[-1]:
                         break
             return pa.concat_tables(parts)
 
-        with one_clear_line("read", self.path):
-            parts = map(fetched, groups) if one_by_one else in_order(partial(fetched, group) for group in groups)
-            return pa.concat_tables([self.schema.empty_table(), *parts])
+        parts = map(fetched, wanted) if one_by_one else in_order(partial(fetched, group) for group in wanted)
+        return pa.concat_tables([self.schema.empty_table().select(columns), *parts])
 
     def _tables(self, file: pq.ParquetFile) -> Iterator[pa.Table]:
         groups = (file.read_row_group(group, columns=self._named) for group in self._groups)

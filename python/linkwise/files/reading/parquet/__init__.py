@@ -1,0 +1,1 @@
+"""Reading Parquet files: row groups, their statistics, and single pages."""

@@ -1,0 +1,164 @@
+"""A few rows of Parquet files, of which single pages are decoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import linkwise
+from linkwise import _core
+from linkwise.encoders.thrift import parse
+from linkwise.files.reading.parquet import pages, parquet_reader
+from linkwise.files.reading.parquet.pages import find_rows
+from linkwise.files.reading.parquet.parquet_reader import ParquetReader
+from test_parquet_writer import ROWS, TABLE
+
+GROUP = 1500
+NESTED = {"list", "struct", "map"}
+
+
+@pytest.fixture(autouse=True)
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_PAGE", 1)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """Of each column that was asked for, whether single pages were decoded."""
+    columns: dict[str, bool] = {}
+
+    def find(path: Path, metadata: pq.FileMetaData, field: pa.Field, wanted: Any) -> Any:
+        part = find_rows(path, metadata, field, wanted)
+        columns[field.name] = part is not None
+        return part
+
+    monkeypatch.setattr(parquet_reader, "find_rows", find)
+    return columns
+
+
+def some_rows(seed: int, count: int = 6) -> Any:
+    return np.sort(np.random.default_rng(seed).choice(ROWS, count, replace=False)).astype(np.int64)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip", "brotli", "lz4"])
+def test_single_pages_are_decoded(codec: str, version: str, tmp_path: Path, found: dict[str, bool]) -> None:
+    table, path = TABLE.drop_columns(["a.b"]), tmp_path / "t.parquet"
+    for dictionary in (False, True):
+        pq.write_table(
+            table, path, row_group_size=GROUP, compression=codec, use_dictionary=dictionary,
+            data_page_version=version, data_page_size=500, write_batch_size=50, write_page_checksum=not dictionary,
+            store_schema=dictionary,
+        )  # fmt: skip
+        whole = pq.read_table(path)
+        for seed, memory in ((3, None), (4, 1 << 20), (5, None)):
+            found.clear()
+            rows = some_rows(seed)
+            fetched = ParquetReader(path).fetch(rows, memory)
+            assert fetched.equals(whole.take(rows)) and fetched.schema.equals(whole.schema)
+            assert set(found) == set(table.column_names)
+            in_groups = {name for name, by_pages in found.items() if not by_pages}
+            assert in_groups == (set(found) if codec == "lz4" else NESTED)
+
+
+def test_names_that_could_mean_other_columns(tmp_path: Path, found: dict[str, bool]) -> None:
+    """With a dot, a name could be that of a field of a struct."""
+    pq.write_table(TABLE, tmp_path / "t.parquet", row_group_size=GROUP)
+    fetched = ParquetReader(tmp_path / "t.parquet").fetch(some_rows(6), None)
+    assert fetched.equals(pq.read_table(tmp_path / "t.parquet").take(some_rows(6)))
+    assert not found
+
+
+def test_pages_are_decoded_only_where_rows_are_few(
+    tmp_path: Path, found: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pa.table({"k": np.arange(ROWS), "narrow": np.zeros(ROWS, np.int8), "text": ["x" * 200] * ROWS})
+    pq.write_table(table, tmp_path / "t.parquet", use_dictionary=False)
+    monkeypatch.setattr(pages, "_PAGE", 1 << 12)
+    for rows, expected in ((1, {"k", "text", "narrow"}), (3, {"k", "text"}), (90, {"text"}), (400, set())):
+        found.clear()
+        wanted = some_rows(7, rows)
+        fetched = ParquetReader(tmp_path / "t.parquet").fetch(wanted, None)
+        assert fetched.equals(table.take(wanted))
+        assert {name for name, by_pages in found.items() if by_pages} == expected
+
+
+@pytest.mark.parametrize("writer", ["duckdb", "polars", "linkwise"])
+def test_files_of_other_writers(writer: str, tmp_path: Path, found: dict[str, bool]) -> None:
+    path = tmp_path / "t.parquet"
+    plain = TABLE.drop_columns(["a.b", "category", "struct", "map", "list", "none"])
+    if writer == "duckdb":
+        duckdb = pytest.importorskip("duckdb")
+        duckdb.from_arrow(plain).write_parquet(str(path), row_group_size=2048)
+    elif writer == "polars":
+        pl = pytest.importorskip("polars")
+        pl.from_arrow(plain).write_parquet(path, row_group_size=GROUP, data_page_size=600)
+    else:
+        pq.write_table(plain, tmp_path / "in.parquet")
+        linkwise.sort_file(tmp_path / "in.parquet", path, by="unique", row_group_rows=GROUP, strategy="cpu")
+    whole = pq.read_table(path)
+    for seed in range(4):
+        rows = some_rows(seed, 3)
+        assert ParquetReader(path).fetch(rows, None).equals(whole.take(rows))
+    assert set(found) == set(plain.column_names) and all(found.values())
+
+
+def test_headers_of_pages(tmp_path: Path) -> None:
+    """As a parser in Python reads them; those with long least and greatest values as well."""
+    texts = pa.array([f"{at:05}" * 2000 for at in range(60)])
+    for version, dictionary in (("1.0", False), ("2.0", False), ("1.0", True)):
+        pq.write_table(
+            pa.table({"s": texts}), tmp_path / "t.parquet", data_page_version=version, use_dictionary=dictionary,
+            data_page_size=20_000, write_batch_size=2, write_page_checksum=True,
+        )  # fmt: skip
+        chunk = pq.read_metadata(tmp_path / "t.parquet").row_group(0).column(0)
+        at = chunk.dictionary_page_offset or chunk.data_page_offset
+        end = at + chunk.total_compressed_size
+        whole = (tmp_path / "t.parquet").read_bytes()
+        with (tmp_path / "t.parquet").open("rb") as file:
+            pages = _core.parquet_pages(file.fileno(), at, end)
+            with pytest.raises(linkwise.Error, match="page"):
+                _core.parquet_pages(file.fileno(), at, end - 1)
+            with pytest.raises(linkwise.Error, match="ends early"):
+                _core.parquet_pages(file.fileno(), len(whole), len(whole) + 1)
+        for page in pages:
+            header, size = parse(whole[at:])
+            data, encoding = (5, 2) if 5 in header else (8, 4)
+            assert (page.header_bytes, page.bytes) == (size, header[3][1])
+            if page.kind == _core.ParquetPage.Kind.data:
+                assert (page.values, page.encoding) == (header[data][1][1][1], header[data][1][encoding][1])
+            else:
+                assert page.kind == _core.ParquetPage.Kind.dictionary and 7 in header
+            at += size + page.bytes
+        assert at == end and sum(page.values for page in pages) == 60
+
+
+def test_damaged_pages_are_found_or_left_to_pyarrow(tmp_path: Path) -> None:
+    """With checksums, no changed byte goes unnoticed: rows are those that were written, or there is an error."""
+    table = TABLE.select(["unique", "text", "bool"])
+    path = tmp_path / "t.parquet"
+    pq.write_table(
+        table, path, row_group_size=GROUP, data_page_size=500, write_batch_size=50, write_page_checksum=True,
+        write_statistics=False, compression="none",
+    )  # fmt: skip
+    whole, metadata = path.read_bytes(), pq.read_metadata(path)
+    footer = 8 + int.from_bytes(whole[-8:-4], "little")
+    random = Random(1)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(random.randint(1, 40)):
+            damaged[random.randrange(len(whole) - footer)] ^= 1 << random.randrange(8)
+        path.write_bytes(damaged)
+        for field in table.schema:
+            row = random.randrange(GROUP)
+            part = find_rows(path, metadata, field, {1: np.array([row])})
+            refused += part is None
+            assert part is None or part.column[part.positions[0]].equals(table[field.name][GROUP + row])
+    assert 0 < refused < 900
