@@ -1,9 +1,11 @@
 """Decodes a Parquet file and encodes it again, on all cores: what remains of a sort without sorting.
 
     python benchmarks/codec_only.py IN OUT
+    python benchmarks/codec_only.py --decode IN …
 
 By Linkwise's own reader and writer, so with PyArrow's codec, in memory, rows in the order they are in. ``files.py``
-runs it beside the sorts with ``--bounds``: a sort that takes little longer is bound by the codec.
+runs it beside the sorts with ``--bounds``: a sort that takes little longer is bound by the codec. With ``--decode``,
+files are only decoded: where most rows are left out, that is what remains.
 """
 
 from __future__ import annotations
@@ -31,5 +33,15 @@ def main(source: Path, out: Path) -> None:
         writer.flush()
 
 
+def decode(sources: list[Path]) -> None:
+    """Read all rows and columns."""
+    sys.meta_path.insert(0, _WithoutPandas())
+    for source in sources:
+        open_reader([source], FileOptions()).everything()
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    if sys.argv[1] == "--decode":
+        decode([Path(each) for each in sys.argv[2:]])
+    else:
+        main(Path(sys.argv[1]), Path(sys.argv[2]))

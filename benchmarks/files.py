@@ -5,7 +5,8 @@
 Every output is checked: of a sort, its keys are those of the input in order, and its columns add up to the input's; of
 a join, all three have the same rows. Ratios are to the better of the other two. Only ``linkwise sort`` and ``linkwise
 join`` with their defaults are called. With ``--bounds``, two more programs run beside them: one that only starts and
-loads what Linkwise needs of others, and one that only decodes and encodes (``codec_only.py``).
+loads what Linkwise needs of others, and one that only decodes and encodes (``codec_only.py``), or only decodes where
+not all rows come out.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from linkwise._typing import Array
 from linkwise.bench.results import commit, cores, now
 
 RIGHT = "right.parquet"
+BOUNDS = ("codec", "decode", "start")
 # All programs start as they do where packages were installed as usual: with their bytecode, which the first run writes.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
@@ -212,9 +214,11 @@ def programs_of(
     texts = {"linkwise": ours, "duckdb": DUCKDB + case.duckdb}
     if case.polars is not None:
         texts["polars"] = case.polars
-    all_come_out = case.right is None and case.limit is None and case.below is None and not case.unique
-    if bounds and case.suffix == "parquet" and all_come_out and not case.warm:
-        texts["codec"] = ""
+    if bounds and case.suffix == "parquet" and not case.warm:
+        all_come_out = case.right is None and case.limit is None and case.below is None and not case.unique
+        needs_keys_only = "--count" in case.linkwise or (case.limit is not None and case.below is None)
+        if not needs_keys_only:
+            texts["codec" if all_come_out else "decode"] = ""
     if bounds and not case.warm:
         texts["start"] = "import numpy, pyarrow.parquet, typer"
     out = {name: folder / f"out-{name}.{case.suffix}" for name in texts}
@@ -225,9 +229,10 @@ def programs_of(
 
     programs: dict[str, Fresh | Warm] = {}
     for name, text in texts.items():
-        if name == "codec":
-            command = [str(Path(__file__).with_name("codec_only.py")), str(source), str(out[name])]
-            programs[name] = Fresh([sys.executable, *command])
+        if name in ("codec", "decode"):
+            files = [source, out[name]] if name == "codec" else [source, folder / RIGHT][: 1 + (case.right is not None)]
+            command = [Path(__file__).with_name("codec_only.py"), *(["--decode"] if name == "decode" else []), *files]
+            programs[name] = Fresh([sys.executable, *map(str, command)])
         elif case.warm:
             programs[name] = Warm(filled(text, name))
         elif name == "linkwise":
@@ -252,7 +257,7 @@ def measure(
             told[name].append(programs[name].run())
     for program in programs.values():
         program.end()
-    for name in ("codec", "start"):  # they do not sort
+    for name in BOUNDS:  # they do not sort
         out.pop(name, folder / name).unlink(missing_ok=True)
     out = {name: path for name, path in out.items() if path.exists()}  # counts write no output
     if case.right is not None and out:
@@ -267,7 +272,7 @@ def measure(
         }
         for name, runs in told.items()
     }  # fmt: skip
-    others = [result for name, result in results.items() if name not in ("linkwise", "codec", "start")]
+    others = [result for name, result in results.items() if name not in ("linkwise", *BOUNDS)]
     better, smaller = (min(other[what] for other in others) for what in ("median", "bytes"))
     for path in (source, folder / RIGHT, *out.values()):
         path.unlink(missing_ok=True)
@@ -296,7 +301,7 @@ def main() -> None:
             continue
         result = measure(case, options.folder, options.spill, options.scale, options.repetitions, bounds=options.bounds)
         results.append(result)
-        ran = [name for name in ("linkwise", "duckdb", "polars", "codec", "start") if name in result]
+        ran = [name for name in ("linkwise", "duckdb", "polars", *BOUNDS) if name in result]
         told = ", ".join(f"{name} {result[name]['median']:.2f} s" for name in ran)
         print(
             f"{case.name}: {told}; {result['ratio']:.2f} × the better, {result['size_ratio']:.3f} × its size",
