@@ -361,3 +361,11 @@ def test_a_forked_process_can_sort() -> None:
         signal.alarm(30)  # ends it, if it waits for threads that it has not
         os._exit(0 if (linkwise.sort(values, strategy="cpu") == np.arange(300_000)).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_table_whose_only_column_has_no_name() -> None:
+    table = pa.table({"": [3, 1, 2]})
+    for by in ("", [""]):
+        assert linkwise.sort(table, by=by)[""].to_pylist() == [1, 2, 3]
+    with pytest.raises(linkwise.UsageError, match="sorted by its values"):
+        linkwise.sort(np.array([2, 1]), by="")

@@ -126,3 +126,13 @@ def test_what_is_wrong_is_said_at_once() -> None:
         lazily.scan_sorted(frame(10, 2).lazy(), "kay")
     with pytest.raises(linkwise.UsageError, match="how"):
         lazily.join(frame(10, 2).lazy(), frame(10, 2).lazy(), "key", how="sideways")
+
+
+def test_frames_that_are_not_lazy() -> None:
+    rows, other = frame(500, 20), frame(300, 20).select("key", other="row")
+    assert_frame_equal(lazily.scan_sorted(rows, "key").collect(), rows.sort("key", maintain_order=True))
+    joined = lazily.join(rows.lazy(), other, "key").collect()
+    assert_frame_equal(joined, rows.join(other, on="key"), check_row_order=False)
+    for call in (lambda: lazily.scan_sorted({"key": [1]}, "key"), lambda: lazily.join(rows, other.to_pandas(), "key")):  # type: ignore[arg-type]
+        with pytest.raises(linkwise.UsageError, match=r"a frame of Polars is needed, not a (builtins.dict|pandas)"):
+            call()

@@ -53,7 +53,7 @@ class Held:
         """The sort keys: the columns that are named (or all), or the values of data without columns."""
         columns = [ONE_COLUMN] if isinstance(self.contents, np.ndarray) else self.contents.column_names
         if columns == [ONE_COLUMN]:
-            if by is not None:
+            if by is not None and (isinstance(self.contents, np.ndarray) or by not in (ONE_COLUMN, [ONE_COLUMN])):
                 raise UsageError("by= is for tables; an array is sorted by its values")
             by = ONE_COLUMN
         elif by is None and by_default_all:

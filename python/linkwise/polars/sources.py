@@ -26,6 +26,12 @@ def _names(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
 
 
+def _lazy(frame: pl.LazyFrame | pl.DataFrame) -> pl.LazyFrame:
+    if not isinstance(frame, pl.LazyFrame | pl.DataFrame):
+        raise UsageError(f"a frame of Polars is needed, not a {type(frame).__module__}.{type(frame).__qualname__}")
+    return frame.lazy()
+
+
 def _outer(schema: pl.Schema, keys: list[str]) -> list[str]:
     """The columns of keys that may be fields of structs. Raises ``UsageError`` if there is none."""
     inside = names_inside(schema.to_frame().to_arrow().schema)
@@ -43,7 +49,7 @@ def _in_batches(
 
 
 def scan_sorted(
-    frame: pl.LazyFrame,
+    frame: pl.LazyFrame | pl.DataFrame,
     by: str | Sequence[str],
     *,
     descending: Descending = False,
@@ -66,9 +72,11 @@ def scan_sorted(
     Raises
     ------
     UsageError
-        Immediately, if a column does not exist. Errors of the sort are raised when the frame is collected.
+        Immediately, if a column does not exist or the frame is none of Polars. Errors of the sort are raised when the
+        frame is collected.
 
     """
+    frame = _lazy(frame)
     keys, schema = _names(by), frame.collect_schema()
     outer = _outer(schema, keys)
 
@@ -88,8 +96,8 @@ def scan_sorted(
 
 
 def join(
-    left: pl.LazyFrame,
-    right: pl.LazyFrame,
+    left: pl.LazyFrame | pl.DataFrame,
+    right: pl.LazyFrame | pl.DataFrame,
     on: str | Sequence[str] | None = None,
     *,
     left_on: str | Sequence[str] | None = None,
@@ -111,10 +119,11 @@ def join(
     Raises
     ------
     UsageError
-        Immediately, if a column does not exist or an option is wrong. Errors of the join are raised when the frame is
-        collected.
+        Immediately, if a column does not exist, an option is wrong or a frame is none of Polars. Errors of the join
+        are raised when the frame is collected.
 
     """
+    left, right = _lazy(left), _lazy(right)
     schemas = left.collect_schema(), right.collect_schema()
     chosen = (on or left_on or (), on or right_on or ())
     keys = [_outer(schema, _names(names)) for schema, names in zip(schemas, chosen, strict=True)]
