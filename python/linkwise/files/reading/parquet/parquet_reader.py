@@ -185,7 +185,7 @@ class ParquetReader(TableReader):
 
         def decoded(group: int) -> pa.Table:
             with self._open() as file:
-                table = file.read_row_group(group, columns=columns, use_threads=False)
+                table = file.read_row_group(group, columns=columns, use_threads=self._are_few)
             return kept(with_sound_dictionaries(table))
 
         if self._groups and (self._is_read_by_groups or self._are_divided):
@@ -230,7 +230,7 @@ class ParquetReader(TableReader):
         """All rows of some row groups; ``None`` for all columns."""
         with one_clear_line("read", self.path), self._open() as file:
             at_once = [[group] for group in groups] if self._is_read_by_groups else [groups]
-            tables = [file.read_row_groups(some, columns=columns, use_threads=False) for some in at_once]
+            tables = [file.read_row_groups(some, columns=columns, use_threads=self._are_few) for some in at_once]
             whole = self._as_plain(with_sound_dictionaries(pa.concat_tables(tables)))
             return whole if columns is None else whole.select(columns)
 
@@ -306,7 +306,7 @@ class ParquetReader(TableReader):
             if is_ruled_out(group):
                 return ruled_out(group)
             with self._open() as file:
-                return found([group], file.read_row_group(group, columns=needed, use_threads=False))
+                return found([group], file.read_row_group(group, columns=needed, use_threads=self._are_few))
 
         with one_clear_line("read", self.path):
             if not groups:
@@ -349,6 +349,11 @@ class ParquetReader(TableReader):
         """Whether row groups are so many and so large that the cores divide them among them."""
         worth_a_core = int(self._lengths[self._groups].sum()) // _WORTH_A_CORE
         return 1 < len(self._groups) <= worth_a_core
+
+    @property
+    def _are_few(self) -> bool:
+        """Whether row groups are fewer than the cores, several of which then divide the columns of each."""
+        return len(self._groups) < len(os.sched_getaffinity(0))
 
     def _numbers(self, groups: list[int], positions: Rows) -> Rows:
         """The row numbers of positions among the rows of some row groups, one after the other."""

@@ -1,0 +1,54 @@
+"""How the cores divide the row groups and columns of a Parquet file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import linkwise
+from linkwise.files.reading.parquet import parquet_reader
+
+GROUP = 70_000  # rows: so many are worth a core
+GROUPS = 3
+
+
+@pytest.mark.parametrize(("cores", "share_columns"), [(2, False), (3, False), (4, True)])
+def test_columns_are_divided_where_row_groups_are_fewer_than_cores(
+    cores: int, share_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(1)
+    rows = GROUPS * GROUP
+    keys = random.permutation(rows)
+    table = pa.table({"k": keys, "s": [f"city {at % 97}" for at in range(rows)]})
+    path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    pq.write_table(table, path, row_group_size=GROUP)
+    pq.write_table(pa.table({"k": np.arange(0, rows, 3)}), tmp_path / "keys.parquet")
+    monkeypatch.setattr(parquet_reader.os, "sched_getaffinity", lambda _: set(range(cores)))
+    told: list[bool] = []
+    for name in ("read_row_group", "read_row_groups"):
+        read = getattr(pq.ParquetFile, name)
+
+        def noted(file: Any, *args: Any, read: Any = read, use_threads: bool = True, **how: Any) -> pa.Table:
+            if file.metadata.num_row_groups == GROUPS:
+                told.append(use_threads)
+            return read(file, *args, use_threads=use_threads, **how)
+
+        monkeypatch.setattr(pq.ParquetFile, name, noted)
+    in_order = table.sort_by("k")
+
+    def check(expected: pa.Table) -> None:
+        assert pq.read_table(out).equals(expected)
+        assert told and set(told) == {share_columns}
+        told.clear()
+
+    linkwise.sort_file(path, out, by="k", strategy="cpu")
+    check(in_order)
+    linkwise.sort_file(path, out, by="k", limit=50, strategy="cpu")
+    check(in_order.slice(0, 50))
+    linkwise.join_file(path, tmp_path / "keys.parquet", out, on="k", how="semi", strategy="cpu")
+    check(table.take(np.flatnonzero(keys % 3 == 0)))
