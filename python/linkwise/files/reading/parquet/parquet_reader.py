@@ -37,6 +37,7 @@ from linkwise.runtime.parallel import in_order
 
 _ROWS_AT_ONCE = 1 << 17
 _WORTH_A_CORE = 1 << 16  # average rows per row group; with fewer, the cores divide columns among them instead
+_TURNS = 2  # row groups that each core decodes at least; the last ones end at different times
 _PAGE = 1 << 16  # bytes that are read at once where memory is limited, …
 _BUFFER = 1 << 17  # … and of a local file where it is not
 _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # to estimate the decoded size of a row
@@ -352,8 +353,8 @@ class ParquetReader(TableReader):
 
     @property
     def _are_few(self) -> bool:
-        """Whether row groups are fewer than the cores, several of which then divide the columns of each."""
-        return len(self._groups) < len(os.sched_getaffinity(0))
+        """Whether row groups are so few that some cores would idle, unless several decode the columns of each."""
+        return len(self._groups) < _TURNS * len(os.sched_getaffinity(0))
 
     def _numbers(self, groups: list[int], positions: Rows) -> Rows:
         """The row numbers of positions among the rows of some row groups, one after the other."""
