@@ -14,8 +14,8 @@ import pytest
 import linkwise
 from linkwise import _core
 from linkwise.encoders.thrift import parse
-from linkwise.files.reading.parquet import pages, parquet_reader
-from linkwise.files.reading.parquet.pages import find_rows
+from linkwise.files.reading.parquet import pages
+from linkwise.files.reading.parquet.pages import PageReader
 from linkwise.files.reading.parquet.parquet_reader import ParquetReader
 from test_parquet_writer import ROWS, TABLE
 
@@ -23,22 +23,24 @@ GROUP = 1500
 NESTED = {"list", "struct", "map"}
 
 
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_PAGE", 1)
+@pytest.fixture
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decodes single pages even if these are all."""
+    monkeypatch.setattr(pages, "_WORTH_IT", 0)
 
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """Of each column that was asked for, whether single pages were decoded."""
     columns: dict[str, bool] = {}
+    find = PageReader.find
 
-    def find(path: Path, metadata: pq.FileMetaData, field: pa.Field, wanted: Any) -> Any:
-        part = find_rows(path, metadata, field, wanted)
-        columns[field.name] = part is not None
+    def noted(reader: PageReader, name: str, wanted: Any) -> Any:
+        part = find(reader, name, wanted)
+        columns[name] = part is not None
         return part
 
-    monkeypatch.setattr(parquet_reader, "find_rows", find)
+    monkeypatch.setattr(PageReader, "find", noted)
     return columns
 
 
@@ -46,6 +48,7 @@ def some_rows(seed: int, count: int = 6) -> Any:
     return np.sort(np.random.default_rng(seed).choice(ROWS, count, replace=False)).astype(np.int64)
 
 
+@pytest.mark.usefixtures("_always")
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip", "brotli", "lz4"])
 def test_single_pages_are_decoded(codec: str, version: str, tmp_path: Path, found: dict[str, bool]) -> None:
@@ -75,13 +78,19 @@ def test_names_that_could_mean_other_columns(tmp_path: Path, found: dict[str, bo
     assert not found
 
 
-def test_pages_are_decoded_only_where_rows_are_few(
-    tmp_path: Path, found: dict[str, bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = pa.table({"k": np.arange(ROWS), "narrow": np.zeros(ROWS, np.int8), "text": ["x" * 200] * ROWS})
-    pq.write_table(table, tmp_path / "t.parquet", use_dictionary=False)
-    monkeypatch.setattr(pages, "_PAGE", 1 << 12)
-    for rows, expected in ((1, {"k", "text", "narrow"}), (3, {"k", "text"}), (90, {"text"}), (400, set())):
+def test_pages_are_decoded_only_where_they_are_few(tmp_path: Path, found: dict[str, bool]) -> None:
+    """Texts have pages of 10 rows, numbers of 256, and a dictionary is needed as a whole."""
+    names = np.array([f"{at % 2500:04}" * 50 for at in range(ROWS)])
+    table = pa.table({"k": np.arange(ROWS), "text": ["x" * 200] * ROWS, "name": names})
+    pq.write_table(
+        table,
+        tmp_path / "t.parquet",
+        use_dictionary=["name"],
+        data_page_size=2000,
+        write_batch_size=1,
+        compression="none",
+    )
+    for rows, expected in ((1, {"k", "text"}), (9, {"k", "text"}), (90, {"text"}), (1000, set())):
         found.clear()
         wanted = some_rows(7, rows)
         fetched = ParquetReader(tmp_path / "t.parquet").fetch(wanted, None)
@@ -89,6 +98,7 @@ def test_pages_are_decoded_only_where_rows_are_few(
         assert {name for name, by_pages in found.items() if by_pages} == expected
 
 
+@pytest.mark.usefixtures("_always")
 @pytest.mark.parametrize("writer", ["duckdb", "polars", "linkwise"])
 def test_files_of_other_writers(writer: str, tmp_path: Path, found: dict[str, bool]) -> None:
     path = tmp_path / "t.parquet"
@@ -106,7 +116,8 @@ def test_files_of_other_writers(writer: str, tmp_path: Path, found: dict[str, bo
     for seed in range(4):
         rows = some_rows(seed, 3)
         assert ParquetReader(path).fetch(rows, None).equals(whole.take(rows))
-    assert set(found) == set(plain.column_names) and all(found.values())
+    assert set(found) == set(plain.column_names)
+    assert all(found.values())
 
 
 def test_headers_of_pages(tmp_path: Path) -> None:
@@ -122,23 +133,24 @@ def test_headers_of_pages(tmp_path: Path) -> None:
         end = at + chunk.total_compressed_size
         whole = (tmp_path / "t.parquet").read_bytes()
         with (tmp_path / "t.parquet").open("rb") as file:
-            pages = _core.parquet_pages(file.fileno(), at, end)
+            told = _core.parquet_pages(file.fileno(), at, end)
             with pytest.raises(linkwise.Error, match="page"):
                 _core.parquet_pages(file.fileno(), at, end - 1)
             with pytest.raises(linkwise.Error, match="ends early"):
                 _core.parquet_pages(file.fileno(), len(whole), len(whole) + 1)
-        for page in pages:
-            header, size = parse(whole[at:])
-            data, encoding = (5, 2) if 5 in header else (8, 4)
-            assert (page.header_bytes, page.bytes) == (size, header[3][1])
-            if page.kind == _core.ParquetPage.Kind.data:
-                assert (page.values, page.encoding) == (header[data][1][1][1], header[data][1][encoding][1])
+        for begin, size, values, encoding in told.tolist():
+            header, header_bytes = parse(whole[at:])
+            data, of_encoding = (5, 2) if 5 in header else (8, 4)
+            assert (begin, size) == (at, header_bytes + header[3][1])
+            if data in header:
+                assert (values, encoding) == (header[data][1][1][1], header[data][1][of_encoding][1])
             else:
-                assert page.kind == _core.ParquetPage.Kind.dictionary and 7 in header
-            at += size + page.bytes
-        assert at == end and sum(page.values for page in pages) == 60
+                assert values == -1 and 7 in header
+            at += size
+        assert at == end and told[told[:, 2] > 0, 2].sum() == 60
 
 
+@pytest.mark.usefixtures("_always")
 def test_damaged_pages_are_found_or_left_to_pyarrow(tmp_path: Path) -> None:
     """With checksums, no changed byte goes unnoticed: rows are those that were written, or there is an error."""
     table = TABLE.select(["unique", "text", "bool"])
@@ -156,9 +168,11 @@ def test_damaged_pages_are_found_or_left_to_pyarrow(tmp_path: Path) -> None:
         for _ in range(random.randint(1, 40)):
             damaged[random.randrange(len(whole) - footer)] ^= 1 << random.randrange(8)
         path.write_bytes(damaged)
-        for field in table.schema:
-            row = random.randrange(GROUP)
-            part = find_rows(path, metadata, field, {1: np.array([row])})
-            refused += part is None
-            assert part is None or part.column[part.positions[0]].equals(table[field.name][GROUP + row])
+        with path.open("rb") as file:
+            reader = PageReader(file.fileno(), metadata, table.schema)
+            for name in table.column_names:
+                row = random.randrange(GROUP)
+                part = reader.find(name, {1: np.array([row])})
+                refused += part is None
+                assert part is None or part.column[part.positions[0]].equals(table[name][GROUP + row])
     assert 0 < refused < 900

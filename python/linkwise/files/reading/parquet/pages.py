@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,14 +21,14 @@ from linkwise._core import Error
 from linkwise._typing import Rows
 from linkwise.encoders.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, parse, serialised
 
-_PAGE = 1 << 20  # bytes that most writers put into a page at most, before compression
-_WORTH_IT = 2  # rows are few if this many times their pages are fewer than all
+_WORTH_IT = 2  # times the bytes of all pages, to those of the pages with wanted rows
 _FOOTER = 1 << 16  # bytes of metadata in which most schemas end
 _MAGIC = b"PAR1"
 _TAIL = 4 + len(_MAGIC)  # bytes after the metadata: its length, and the magic
 
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}  # "LZ4" means either of two
 _BY_DICTIONARY = (2, 8)  # encodings
+_DICTIONARY = -1  # of a page that has no values of the column
 
 # Field numbers. Of FileMetaData:
 _VERSION, _SCHEMA, _FILE_ROWS, _GROUPS, _KEY_VALUES = 1, 2, 3, 4, 5
@@ -52,83 +52,95 @@ class _Chunk(NamedTuple):
     """The pages of a column chunk that hold the wanted rows."""
 
     codec: int
-    dictionary: list[tuple[int, int]]  # where such a page begins, with its header, and its bytes
-    data: list[tuple[int, int]]
-    rows: int  # of the data pages
-    positions: Rows  # of the wanted rows among them
+    pages: list[list[int]]
+    """Where each begins, with its header, and its bytes."""
+    of_dictionary: int
+    """Bytes of the first page if that is the dictionary."""
+    rows: int
+    """Of the data pages."""
+    positions: Rows
+    """Of the wanted rows among these."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all pages."""
+        return sum(size for _, size in self.pages)
 
 
-def are_few(rows: int, chunks: Sequence[pq.ColumnChunkMetaData]) -> bool:
-    """Whether so many rows are in few of the pages of these column chunks."""
-    encoded: int = sum(chunk.total_uncompressed_size for chunk in chunks)
-    return _WORTH_IT * rows * _PAGE < encoded
+class PageReader:
+    """Decodes single pages of an open file. ``schema`` is what PyArrow makes of the file's; its names are unique."""
 
+    def __init__(self, file: int, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
+        self._file, self._metadata, self._schema = file, metadata, schema
+        columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
+        self._places = {column.path: at for at, column in enumerate(columns) if column.max_repetition_level == 0}
 
-def find_rows(path: Path, metadata: pq.FileMetaData, field: pa.Field, wanted: Mapping[int, Rows]) -> Found | None:
-    """The part of a column that holds the wanted rows; ``None`` where whole chunks are to be decoded instead.
+    def find(self, name: str, wanted: Mapping[int, Rows]) -> Found | None:
+        """The part of a column that holds the wanted rows; ``None`` where whole chunks are to be decoded instead.
 
-    ``wanted`` has the rows of each row group, in ascending order. What is damaged is left to be found there.
-    """
-    columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
-    places = [at for at, column in enumerate(columns) if column.path == field.name]
-    if len(places) != 1 or columns[places[0]].max_repetition_level > 0:  # nested, or not the only one of this name
-        return None
-    chunks = [metadata.row_group(group).column(places[0]) for group in wanted]
-    is_readable = all(chunk.compression in _CODECS and not chunk.file_path for chunk in chunks)
-    if not is_readable or not are_few(sum(map(len, wanted.values())), chunks):
-        return None
-    try:
-        with path.open("rb", buffering=0) as file:
-            schema = _schema_of(file.fileno(), places[0])
-            kept = [_pages_with(file.fileno(), *each) for each in zip(chunks, wanted.values(), strict=True)]
-            encoded = pa.py_buffer(_as_file(file.fileno(), kept, field, schema))
-        column = pq.ParquetFile(encoded, page_checksum_verification=True).read(use_threads=False).column(0)
-    except (Error, ValueError, KeyError, TypeError, OSError, pa.ArrowException):
-        return None
-    firsts = np.cumsum([0, *(chunk.rows for chunk in kept)])
-    if column.type != field.type or len(column) != firsts[-1]:
-        return None
-    return Found(column, np.concatenate([chunk.positions + first for chunk, first in zip(kept, firsts, strict=False)]))
+        ``wanted`` has the rows of each row group, in ascending order. What is damaged is left to be found there.
+        """
+        place = self._places.get(name)
+        if place is None or not wanted:  # nested, or of no rows
+            return None
+        chunks = [self._metadata.row_group(group).column(place) for group in wanted]
+        if any(chunk.compression not in _CODECS or chunk.file_path for chunk in chunks):
+            return None
+        field = self._schema.field(name)
+        try:
+            kept = [_pages_with(self._file, *each) for each in zip(chunks, wanted.values(), strict=True)]
+            if _WORTH_IT * sum(chunk.bytes for chunk in kept) > sum(chunk.total_compressed_size for chunk in chunks):
+                return None
+            encoded = pa.py_buffer(_as_file(self._file, kept, field, self._schema_of(place)))
+            column = pq.ParquetFile(encoded, page_checksum_verification=True).read(use_threads=False).column(0)
+        except (Error, ValueError, KeyError, IndexError, TypeError, OSError, pa.ArrowException):
+            return None
+        firsts = np.cumsum([0, *(chunk.rows for chunk in kept)])
+        if column.type != field.type or len(column) != firsts[-1]:
+            return None
+        positions = [chunk.positions + first for chunk, first in zip(kept, firsts, strict=False)]
+        return Found(column, np.concatenate(positions))
 
+    def _schema_of(self, place: int) -> list[Struct]:
+        """The elements of the schema of one column: the root and a leaf."""
+        root, *elements = self._elements
+        return [root | {_CHILDREN: (I32, 1)}, [element for element in elements if _CHILDREN not in element][place]]
 
-def _schema_of(file: int, column: int) -> list[Struct]:
-    """The elements of a schema that has this column alone."""
-    size = os.fstat(file).st_size
-    metadata_bytes = int.from_bytes(os.pread(file, 4, size - _TAIL), "little")
-    begin = size - _TAIL - metadata_bytes
-    try:
-        metadata, _ = parse(os.pread(file, min(metadata_bytes, _FOOTER), begin), last=_SCHEMA)
-    except ValueError:
-        metadata, _ = parse(os.pread(file, metadata_bytes, begin), last=_SCHEMA)
-    root, *elements = metadata[_SCHEMA][1][1]
-    return [root | {_CHILDREN: (I32, 1)}, [element for element in elements if _CHILDREN not in element][column]]
+    @cached_property
+    def _elements(self) -> list[Struct]:
+        """The elements of the file's schema."""
+        size = os.fstat(self._file).st_size
+        metadata_bytes = int.from_bytes(os.pread(self._file, 4, size - _TAIL), "little")
+        begin = size - _TAIL - metadata_bytes
+        try:
+            metadata, _ = parse(os.pread(self._file, min(metadata_bytes, _FOOTER), begin), last=_SCHEMA)
+        except ValueError:
+            metadata, _ = parse(os.pread(self._file, metadata_bytes, begin), last=_SCHEMA)
+        elements: list[Struct] = metadata[_SCHEMA][1][1]
+        return elements
 
 
 def _pages_with(file: int, chunk: pq.ColumnChunkMetaData, rows: Rows) -> _Chunk:
     """The pages of a column chunk with these rows. Raises ``Error`` if its pages do not add up."""
-    at = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
-    dictionary: list[tuple[int, int]] = []
-    data: list[tuple[int, int]] = []
-    positions = []
-    is_by_dictionary = False
-    first = kept = 0
-    for page in _core.parquet_pages(file, at, at + chunk.total_compressed_size):
-        extent = at, page.header_bytes + page.bytes
-        if page.kind is _core.ParquetPage.Kind.dictionary:
-            dictionary = [extent]
-        elif page.kind is _core.ParquetPage.Kind.data:
-            of_page = rows[slice(*np.searchsorted(rows, (first, first + page.values)))]
-            if len(of_page):
-                data.append(extent)
-                positions.append(of_page - first + kept)
-                kept += page.values
-                is_by_dictionary |= page.encoding in _BY_DICTIONARY
-            first += page.values
-        at += extent[1]
-    if first != chunk.num_values:
+    begin = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
+    pages = _core.parquet_pages(file, begin, begin + chunk.total_compressed_size)
+    extents, values, encodings = pages[:, :2], pages[:, 2], pages[:, 3]
+    is_data = values >= 0
+    counts = values[is_data]
+    ends = np.cumsum(counts)
+    if not len(ends) or ends[-1] != chunk.num_values:
         raise Error("pages that do not add up to their column chunk")
-    codec = _CODECS[chunk.compression]
-    return _Chunk(codec, dictionary if is_by_dictionary else [], data, kept, np.concatenate(positions))
+    of_row = np.searchsorted(ends, rows, "right")
+    is_first = np.diff(of_row, prepend=-1) > 0
+    needed = of_row[is_first]
+    shifts = np.cumsum(counts[needed]) - ends[needed]
+    positions = rows + shifts[np.cumsum(is_first) - 1]
+    dictionary: list[list[int]] = []
+    if any(encoding in _BY_DICTIONARY for encoding in encodings[is_data][needed].tolist()):
+        dictionary = extents[values == _DICTIONARY].tolist()
+    of_dictionary = sum(size for _, size in dictionary)
+    kept = [*dictionary, *extents[is_data][needed].tolist()]
+    return _Chunk(_CODECS[chunk.compression], kept, of_dictionary, int(counts[needed].sum()), positions)
 
 
 def _as_file(source: int, chunks: Sequence[_Chunk], field: pa.Field, schema: list[Struct]) -> bytearray:
@@ -136,16 +148,14 @@ def _as_file(source: int, chunks: Sequence[_Chunk], field: pa.Field, schema: lis
     groups = []
     at = len(_MAGIC)
     for chunk in chunks:
-        of_dictionary, size = (
-            sum(size for _, size in pages) for pages in (chunk.dictionary, [*chunk.dictionary, *chunk.data])
-        )
+        size = chunk.bytes
         told: Struct = {
             _CHUNK_TYPE: schema[1][_TYPE], _ENCODINGS: (LIST, (I32, [0])),
             _PATH: (LIST, (BINARY, [field.name.encode()])), _CODEC: (I32, chunk.codec),
             _CHUNK_VALUES: (I64, chunk.rows), _UNCOMPRESSED: (I64, size), _COMPRESSED: (I64, size),
-            _DATA_OFFSET: (I64, at + of_dictionary),
+            _DATA_OFFSET: (I64, at + chunk.of_dictionary),
         }  # fmt: skip
-        if of_dictionary:
+        if chunk.of_dictionary:
             told[_DICTIONARY_OFFSET] = I64, at
         column = {_CHUNK_OFFSET: (I64, at), _CHUNK_METADATA: (STRUCT, told)}
         groups.append({
@@ -163,7 +173,7 @@ def _as_file(source: int, chunks: Sequence[_Chunk], field: pa.Field, schema: lis
     whole = bytearray(at + len(tail))
     whole[: len(_MAGIC)], whole[at:] = _MAGIC, tail
     left = memoryview(whole)[len(_MAGIC) :]
-    for begin, size in (page for chunk in chunks for page in [*chunk.dictionary, *chunk.data]):
+    for begin, size in (page for chunk in chunks for page in chunk.pages):
         if os.preadv(source, [left[:size]], begin) != size:
             raise Error("a page that ends early")
         left = left[size:]

@@ -20,7 +20,7 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
 from linkwise.files.reading.filtered_part import FilteredPart, rows_that_pass
-from linkwise.files.reading.parquet.pages import find_rows
+from linkwise.files.reading.parquet.pages import PageReader
 from linkwise.files.reading.parquet.statistics import Bounds, integer_bounds, is_clustered
 from linkwise.files.reading.reader import (
     Candidates,
@@ -394,14 +394,14 @@ class ParquetReader(TableReader):
         found: dict[str, pa.ChunkedArray] = {}
         if isinstance(self._file, Path) and self._are_found_by_name:
             assert self._metadata is not None
-            with self._open() as file:
-                schema = file.schema_arrow
-            parts = in_order(
-                partial(find_rows, self._file, self._metadata, schema.field(name), wanted) for name in self.columns
-            )
-            for name, part in zip(self.columns, parts, strict=True):
-                if part is not None:
-                    found[name] = gather_rows(pa.table({name: part.column}), part.positions)[name]
+            with self._open() as opened:
+                schema = opened.schema_arrow
+            with self._file.open("rb") as file:
+                pages = PageReader(file.fileno(), self._metadata, schema)
+                parts = in_order(partial(pages.find, name, wanted) for name in self.columns)
+                for name, part in zip(self.columns, parts, strict=True):
+                    if part is not None:
+                        found[name] = gather_rows(pa.table({name: part.column}), part.positions)[name]
         return self._as_plain(with_sound_dictionaries(pa.table(found)))
 
     def _from_groups(
