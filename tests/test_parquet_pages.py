@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import linkwise
 from linkwise import _core
 from linkwise.encoders.thrift import parse
-from linkwise.files.reading.parquet import pages
+from linkwise.files.reading.parquet import pages, parquet_reader
 from linkwise.files.reading.parquet.pages import PageReader
 from linkwise.files.reading.parquet.parquet_reader import ParquetReader
 from test_parquet_writer import ROWS, TABLE
@@ -96,6 +97,23 @@ def test_pages_are_decoded_only_where_they_are_few(tmp_path: Path, found: dict[s
         fetched = ParquetReader(tmp_path / "t.parquet").fetch(wanted, None)
         assert fetched.equals(table.take(wanted))
         assert {name for name, by_pages in found.items() if by_pages} == expected
+
+
+def test_few_of_the_rows_that_pass_a_filter(
+    tmp_path: Path, found: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their other columns are on few of the pages, unlike those of many rows, which are decoded at once."""
+    random = np.random.default_rng(3)
+    table = pa.table({"k": random.random(ROWS), "v": random.random(ROWS), "row": np.arange(ROWS)})
+    path, out = tmp_path / "t.parquet", tmp_path / "out.parquet"
+    pq.write_table(table, path, row_group_size=GROUP, use_dictionary=False, data_page_size=500, write_batch_size=50)
+    monkeypatch.setattr(parquet_reader, "_LONG_PAGE", 500)
+    passed = table.filter(pc.field("v") < 0.5).sort_by("k")
+    for limit, by_pages in ((6, {"k", "v", "row"}), (100, set())):
+        found.clear()
+        linkwise.sort_file(path, out, by="k", filter="v < 0.5", limit=limit, strategy="cpu")
+        assert pq.read_table(out).equals(passed.slice(0, limit))
+        assert {name for name, single in found.items() if single} == by_pages
 
 
 @pytest.mark.usefixtures("_always")

@@ -21,7 +21,7 @@ from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
 from linkwise.files.reading.filtered_part import FilteredPart, rows_that_pass
 from linkwise.files.reading.parquet.pages import PageReader
-from linkwise.files.reading.parquet.statistics import Bounds, integer_bounds, is_clustered
+from linkwise.files.reading.parquet.statistics import Bounds, groups_with, integer_bounds, is_clustered
 from linkwise.files.reading.reader import (
     Candidates,
     Found,
@@ -38,6 +38,7 @@ from linkwise.runtime.parallel import in_order
 _ROWS_AT_ONCE = 1 << 17
 _WORTH_A_CORE = 1 << 16  # average rows per row group; with fewer, the cores divide columns among them instead
 _TURNS = 2  # row groups that each core decodes at least; the last ones end at different times
+_LONG_PAGE = 1 << 20  # bytes that most writers put into a page at most, before compression
 _PAGE = 1 << 16  # bytes that are read at once where memory is limited, …
 _BUFFER = 1 << 17  # … and of a local file where it is not
 _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # to estimate the decoded size of a row
@@ -95,6 +96,8 @@ class ParquetReader(TableReader):
         sampled = self._sampled_bytes(file) if rows and file.metadata.num_columns else 0
         self._row_bytes = max(8 * len(self._needed), encoded // max(rows, 1), sampled)
         self.size = max(2 * encoded, self._row_bytes * rows)
+        # Of a column, at least. Those of remote files are not read one by one.
+        self._pages = encoded // (_LONG_PAGE * max(len(self._needed), 1)) if isinstance(self._file, Path) else 0
 
     def _sampled_bytes(self, file: pq.ParquetFile) -> int:
         """Bytes that a row takes in memory, by the largest sample."""
@@ -146,19 +149,7 @@ class ParquetReader(TableReader):
     def leave_out(self, column: str, least: Any, greatest: Any) -> None:
         """See ``Reader``."""
         assert self._metadata is not None
-        paths = [self._metadata.schema.column(at).path for at in range(self._metadata.num_columns)]
-        if paths.count(column) != 1:
-            return
-        at = paths.index(column)
-
-        def may_hold(group: int) -> bool:
-            told = self._metadata.row_group(group).column(at).statistics  # type: ignore[union-attr]
-            try:
-                return told is None or not told.has_min_max or bool(told.max >= least and told.min <= greatest)
-            except (TypeError, ValueError, NotImplementedError):  # values that Python cannot represent or compare
-                return True
-
-        self._groups = [group for group in self._groups if may_hold(group)]
+        self._groups = groups_with(self._metadata, column, least, greatest, self._groups)
 
     def pieces(self) -> list[Piece]:
         """See ``Reader``. Row groups."""
@@ -268,10 +259,10 @@ class ParquetReader(TableReader):
         return int(self._metadata.num_rows) if self._are_found_by_name else None
 
     def is_read_sooner_by_keys(self, wanted: int, first_key: str) -> bool:
-        """See ``Reader``. Not if filtered rows may be in all row groups, which would then be decoded twice."""
+        """See ``Reader``. Not if filtered rows may be on most pages, which would then be decoded twice."""
         if not super().is_read_sooner_by_keys(wanted, first_key):
             return False
-        are_in_few = self._filter is None or wanted < len(self._groups)
+        are_in_few = self._filter is None or wanted < max(len(self._groups), self._pages // 2)
         return are_in_few or is_clustered(self._bounds_of(first_key), self._groups)
 
     def candidates(

@@ -1,4 +1,4 @@
-"""What the statistics of a Parquet file's row groups tell of integer columns, dates and times."""
+"""What the statistics of a Parquet file's row groups tell."""
 
 from __future__ import annotations
 
@@ -17,12 +17,31 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _BITS = {"INT32": 32, "INT64": 64}
 
 
-def integer_bounds(metadata: pq.FileMetaData, column: str, kind: pa.DataType, groups: Sequence[int]) -> Bounds:
-    """The bounds of a column of this type in those row groups that have no nulls and tell them."""
+def _place_of(metadata: pq.FileMetaData, column: str) -> int | None:
+    """The number of a column; ``None`` if it is nested, or not the only one of its name."""
     paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
-    if paths.count(column) != 1:
+    return paths.index(column) if paths.count(column) == 1 else None
+
+
+def groups_with(metadata: pq.FileMetaData, column: str, least: Any, greatest: Any, groups: Sequence[int]) -> list[int]:
+    """Those row groups that may have values of a column from ``least`` to ``greatest``."""
+    at = _place_of(metadata, column)
+
+    def may_hold(group: int) -> bool:
+        told = metadata.row_group(group).column(at).statistics
+        try:
+            return told is None or not told.has_min_max or bool(told.max >= least and told.min <= greatest)
+        except (TypeError, ValueError, NotImplementedError):  # values that Python cannot represent or compare
+            return True
+
+    return [group for group in groups if at is None or may_hold(group)]
+
+
+def integer_bounds(metadata: pq.FileMetaData, column: str, kind: pa.DataType, groups: Sequence[int]) -> Bounds:
+    """The bounds of a column of this type, of integers, dates or times, in those row groups without nulls that tell."""
+    at = _place_of(metadata, column)
+    if at is None:
         return {}
-    at = paths.index(column)
     described = metadata.schema.column(at)
     bits = _BITS.get(described.physical_type)
     if bits is None or not _has_unit_of_file(kind, json.loads(described.logical_type.to_json())):
