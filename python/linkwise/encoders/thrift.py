@@ -21,88 +21,87 @@ _MOST_SHIFT = 63
 _FIELDS = range(-(1 << 15), 1 << 15)
 
 
-def _varint_at(data: bytes, at: int) -> tuple[int, int]:
-    value = data[at] & 0x7F
-    shift = 0
-    while data[at] > 0x7F:
-        at += 1
-        shift += 7
-        if shift > _MOST_SHIFT:
+class _Input:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.at = 0
+
+    def byte(self) -> int:
+        value = self._data[self.at]
+        self.at += 1
+        return value
+
+    def taken(self, size: int) -> bytes:
+        self.at += size
+        if self.at > len(self._data):
+            raise IndexError
+        return self._data[self.at - size : self.at]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value >> 64:
+                    raise ValueError
+                return value
+            shift += 7
+            if shift > _MOST_SHIFT:
+                raise ValueError
+
+    def whole(self) -> int:
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def value(self, kind: int, depth: int) -> Any:
+        if kind in _WHOLE:
+            return self.whole()
+        if kind == BINARY:
+            return self.taken(self.varint())
+        if kind == STRUCT:
+            return self.struct(depth + 1)
+        if kind in (LIST, SET):
+            return self.list(depth + 1)
+        return self.taken(_SIZES[kind])
+
+    def list(self, depth: int) -> tuple[int, list[Any]]:
+        if depth > _DEEPEST:
             raise ValueError
-        value |= (data[at] & 0x7F) << shift
-    if value >> 64:
-        raise ValueError
-    return value, at + 1
-
-
-def _list_at(data: bytes, at: int, depth: int) -> tuple[tuple[int, list[Any]], int]:
-    if depth > _DEEPEST:
-        raise ValueError
-    kind, size = data[at] & 15, data[at] >> 4
-    at += 1
-    if size == 15:
-        size, at = _varint_at(data, at)
-    if size > len(data) - at:  # each takes a byte at least
-        raise IndexError
-    if kind in _FLAGS:
-        return (kind, list(data[at : at + size])), at + size
-    items = []
-    for _ in range(size):
-        item, at = _value_at(data, at, kind, depth)
-        items.append(item)
-    return (kind, items), at
-
-
-def _value_at(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """A value that begins at ``at``, and where it ends."""
-    if kind in _WHOLE:
-        value = data[at]
-        if value > 0x7F:  # most take one byte
-            value, at = _varint_at(data, at)
-        else:
-            at += 1
-        return (value >> 1) ^ -(value & 1), at
-    if kind == STRUCT:
-        return _struct_at(data, at, depth + 1)
-    if kind in (LIST, SET):
-        return _list_at(data, at, depth + 1)
-    size, at = _varint_at(data, at) if kind == BINARY else (_SIZES[kind], at)
-    if at + size > len(data):
-        raise IndexError
-    return data[at : at + size], at + size
-
-
-def _struct_at(data: bytes, at: int, depth: int, last: int | None = None) -> tuple[Struct, int]:
-    if depth > _DEEPEST:
-        raise ValueError
-    found: Struct = {}
-    number = 0
-    while number != last and (head := data[at]):
-        at += 1
-        kind = head & 15
-        if head > 15:
-            number += head >> 4
-        else:
-            number, at = _value_at(data, at, I16, depth)
-        if number in found or number not in _FIELDS:
-            raise ValueError
+        head = self.byte()
+        kind, size = head & 15, head >> 4
+        if size == 15:
+            size = self.varint()
+        if size > len(self._data) - self.at:  # each takes a byte at least
+            raise IndexError
         if kind in _FLAGS:
-            found[number] = kind, None
-        else:
-            value, at = _value_at(data, at, kind, depth)
-            found[number] = kind, value
-    return found, at if number == last else at + 1
+            return kind, list(self.taken(size))
+        return kind, [self.value(kind, depth) for _ in range(size)]
+
+    def struct(self, depth: int, last: int | None = None) -> Struct:
+        if depth > _DEEPEST:
+            raise ValueError
+        found: Struct = {}
+        number = 0
+        while number != last and (head := self.byte()):
+            kind = head & 15
+            number = number + (head >> 4) if head >> 4 else self.whole()
+            if number in found or number not in _FIELDS:
+                raise ValueError
+            found[number] = kind, None if kind in _FLAGS else self.value(kind, depth)
+        return found
 
 
 def parse(data: bytes, last: int | None = None) -> tuple[Struct, int]:
     """The struct at the beginning of ``data``, and its size in bytes. Raises ``ValueError`` if it is damaged.
 
-    With ``last``, only up to the field of this number.
+    With ``last``, only the fields up to the one of this number.
     """
+    source = _Input(data)
     try:
-        return _struct_at(data, 0, 0, last)
+        return source.struct(0, last), source.at
     except (IndexError, KeyError, ValueError):
-        raise ValueError(f"damaged metadata of {len(data)} bytes") from None
+        raise ValueError(f"damaged metadata at byte {source.at} of {len(data)}") from None
 
 
 def _varint(value: int) -> bytes:
