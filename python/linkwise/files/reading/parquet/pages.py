@@ -68,10 +68,13 @@ class _Chunk(NamedTuple):
 
 
 class PageReader:
-    """Decodes single pages of an open file. ``schema`` is what PyArrow makes of the file's; its names are unique."""
+    """Decodes single pages of an open file, with ``most_rows`` at once.
 
-    def __init__(self, file: int, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
-        self._file, self._metadata, self._schema = file, metadata, schema
+    ``schema`` is what PyArrow makes of the file's; its names are unique.
+    """
+
+    def __init__(self, file: int, metadata: pq.FileMetaData, schema: pa.Schema, most_rows: int) -> None:
+        self._file, self._metadata, self._schema, self._most_rows = file, metadata, schema, most_rows
         columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
         self._places = {column.path: at for at, column in enumerate(columns) if column.max_repetition_level == 0}
 
@@ -89,7 +92,10 @@ class PageReader:
         field = self._schema.field(name)
         try:
             kept = [_pages_with(self._file, *each) for each in zip(chunks, wanted.values(), strict=True)]
-            if _WORTH_IT * sum(chunk.bytes for chunk in kept) > sum(chunk.total_compressed_size for chunk in chunks):
+            is_worth_it = _WORTH_IT * sum(chunk.bytes for chunk in kept) <= sum(
+                chunk.total_compressed_size for chunk in chunks
+            )
+            if not is_worth_it or sum(chunk.rows for chunk in kept) > self._most_rows:
                 return None
             encoded = pa.py_buffer(_as_file(self._file, kept, field, self._schema_of(place)))
             column = pq.ParquetFile(encoded, page_checksum_verification=True).read(use_threads=False).column(0)

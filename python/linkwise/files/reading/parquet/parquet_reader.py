@@ -41,6 +41,7 @@ _TURNS = 2  # row groups that each core decodes at least; the last ones end at d
 _LONG_PAGE = 1 << 20  # bytes that most writers put into a page at most, before compression
 _PAGE = 1 << 16  # bytes that are read at once where memory is limited, …
 _BUFFER = 1 << 17  # … and of a local file where it is not
+_SINGLE_PAGES = 1 << 28  # bytes of rows, of all columns, that may be on single pages
 _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # to estimate the decoded size of a row
 _LARGE = 8  # times the rows of a part; larger row groups are decoded incrementally instead
 _PARTS = 4  # memory / _PARTS is decoded at once: rows may take more than the sampled ones
@@ -372,7 +373,7 @@ class ParquetReader(TableReader):
         groups = of_row[np.diff(of_row, prepend=-1) > 0].tolist()  # np.unique would load numpy.ma
         wanted = {group: rows[of_row == group] - (ends[group] - self._lengths[group]) for group in groups}
         with one_clear_line("read", self.path):
-            found = self._from_pages(wanted)
+            found = self._from_pages(wanted, most_bytes)
             if not found.num_columns:
                 return self._from_groups(wanted, self._named, self.columns, most_bytes)
             others = [name for name in self.columns if name not in found.schema.names]
@@ -380,7 +381,7 @@ class ParquetReader(TableReader):
                 left = self._from_groups(wanted, others, others, most_bytes)
             return pa.table([(left if name in others else found)[name] for name in self.columns], schema=self.schema)
 
-    def _from_pages(self, wanted: dict[int, Rows]) -> pa.Table:
+    def _from_pages(self, wanted: dict[int, Rows], most_bytes: int | None) -> pa.Table:
         """The wanted rows of each row group, of the columns in which they are on few of the pages."""
         found: dict[str, pa.ChunkedArray] = {}
         if isinstance(self._file, Path) and self._are_found_by_name:
@@ -388,7 +389,8 @@ class ParquetReader(TableReader):
             with self._open() as opened:
                 schema = opened.schema_arrow
             with self._file.open("rb") as file:
-                pages = PageReader(file.fileno(), self._metadata, schema)
+                most_rows = (_SINGLE_PAGES if most_bytes is None else most_bytes // _PARTS) // self._row_bytes
+                pages = PageReader(file.fileno(), self._metadata, schema, most_rows)
                 parts = in_order(partial(pages.find, name, wanted) for name in self.columns)
                 for name, part in zip(self.columns, parts, strict=True):
                     if part is not None:
