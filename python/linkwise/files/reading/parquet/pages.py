@@ -92,10 +92,8 @@ class PageReader:
         field = self._schema.field(name)
         try:
             kept = [_pages_with(self._file, *each) for each in zip(chunks, wanted.values(), strict=True)]
-            is_worth_it = _WORTH_IT * sum(chunk.bytes for chunk in kept) <= sum(
-                chunk.total_compressed_size for chunk in chunks
-            )
-            if not is_worth_it or sum(chunk.rows for chunk in kept) > self._most_rows:
+            needed, whole = sum(chunk.bytes for chunk in kept), sum(chunk.total_compressed_size for chunk in chunks)
+            if _WORTH_IT * needed > whole or sum(chunk.rows for chunk in kept) > self._most_rows:
                 return None
             encoded = pa.py_buffer(_as_file(self._file, kept, field, self._schema_of(place)))
             column = pq.ParquetFile(encoded, page_checksum_verification=True).read(use_threads=False).column(0)
@@ -141,11 +139,10 @@ def _pages_with(file: int, chunk: pq.ColumnChunkMetaData, rows: Rows) -> _Chunk:
     needed = of_row[is_first]
     shifts = np.cumsum(counts[needed]) - ends[needed]
     positions = rows + shifts[np.cumsum(is_first) - 1]
-    dictionary: list[list[int]] = []
-    if any(encoding in _BY_DICTIONARY for encoding in encodings[is_data][needed].tolist()):
-        dictionary = extents[values == _DICTIONARY].tolist()
+    by_dictionary = any(encoding in _BY_DICTIONARY for encoding in encodings[is_data][needed].tolist())
+    dictionary = extents[(values == _DICTIONARY) & by_dictionary].tolist()
+    kept = dictionary + extents[is_data][needed].tolist()
     of_dictionary = sum(size for _, size in dictionary)
-    kept = [*dictionary, *extents[is_data][needed].tolist()]
     return _Chunk(_CODECS[chunk.compression], kept, of_dictionary, int(counts[needed].sum()), positions)
 
 
