@@ -24,7 +24,6 @@ from linkwise.files.writing.writer import Writer
 
 def main(source: Path, out: Path) -> None:
     """Copy the rows."""
-    sys.meta_path.insert(0, _WithoutPandas())  # likewise: PyArrow would load it, for half a second
     options = FileOptions()
     reader = open_reader([source], options)
     with Writer(out, options, like=reader, schema=reader.schema) as writer:
@@ -35,12 +34,12 @@ def main(source: Path, out: Path) -> None:
 
 def decode(sources: list[Path]) -> None:
     """Read all rows and columns."""
-    sys.meta_path.insert(0, _WithoutPandas())
     for source in sources:
         open_reader([source], FileOptions()).everything()
 
 
 if __name__ == "__main__":
+    sys.meta_path.insert(0, _WithoutPandas())  # as the command line does: PyArrow would load it, for half a second
     if sys.argv[1] == "--decode":
         decode([Path(each) for each in sys.argv[2:]])
     else:

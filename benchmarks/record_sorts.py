@@ -27,8 +27,7 @@ REPETITIONS = 9
 TYPES = ("4,0", "8,0", "4,4", "8,8")
 KINDS = {4: _core.KeyType.u32, 8: _core.KeyType.u64}
 _SPREAD = {4: 2_654_435_761, 8: 0x9E3779B97F4A7C15}  # odd: multiples of it are all over the range
-
-_PIECE = 1 << 28
+_PIECE = 1 << 28  # keys that are made at once
 
 Keys = Any  # an array on the GPU
 

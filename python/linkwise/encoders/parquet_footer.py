@@ -8,30 +8,18 @@ Source: Apache Parquet, ``parquet.thrift`` and ``PageIndex.md``.
 
 from __future__ import annotations
 
+from linkwise.encoders import parquet_layout as layout
 from linkwise.encoders.thrift import I16, I32, I64, LIST, STRUCT, Struct, parse, serialised
 
-_MAGIC = b"PAR1"
-_TAIL = 4 + len(_MAGIC)  # bytes after the metadata: its length, and the magic
 _MOST_NUMBERED = 1 << 15  # row groups that get a number, which has 16 bits
-
-# Field numbers. Of FileMetaData:
-_FILE_ROWS, _ROW_GROUPS = 3, 4
-# Of RowGroup:
-_COLUMNS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7
-# Of ColumnChunk:
-_CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
-_OFFSET_INDEX, _OFFSET_INDEX_SIZE, _COLUMN_INDEX, _COLUMN_INDEX_SIZE = 4, 5, 6, 7
-# Of ColumnMetaData: offsets of data pages, index pages, the dictionary page, the Bloom filter.
-_OFFSETS = (9, 10, 11, 14)
-# Of OffsetIndex, and of the PageLocations in it:
-_PAGES, _PAGE_OFFSET = 1, 1
+_OFFSETS = (layout.DATA_PAGES, layout.INDEX_PAGES, layout.DICTIONARY_PAGE, layout.BLOOM_FILTER)
 
 
 def metadata_of(file: memoryview) -> tuple[Struct, int]:
     """The metadata of a file, and where it begins. Raises ``ValueError``."""
-    size = int.from_bytes(file[-_TAIL : -len(_MAGIC)], "little")
-    begin = len(file) - _TAIL - size
-    if begin < len(_MAGIC) or bytes(file[-len(_MAGIC) :]) != _MAGIC:
+    size = int.from_bytes(file[-layout.TAIL : -len(layout.MAGIC)], "little")
+    begin = len(file) - layout.TAIL - size
+    if begin < len(layout.MAGIC) or bytes(file[-len(layout.MAGIC) :]) != layout.MAGIC:
         raise ValueError("no Parquet file, or a damaged one")
     found, _ = parse(bytes(file[begin : begin + size]))
     return found, begin
@@ -57,31 +45,36 @@ class JoinedFile:
 
     def begin(self) -> bytes:
         """The bytes to write first."""
-        self._size = len(_MAGIC)
-        return _MAGIC
+        self._size = len(layout.MAGIC)
+        return layout.MAGIC
 
     def add(self, file: memoryview) -> memoryview:
         """The bytes to append from a file with one row group. Raises ``ValueError``."""
         metadata, end = metadata_of(file)
-        groups: list[Struct] = metadata[_ROW_GROUPS][1][1]
-        chunks: list[Struct] = [chunk for group in groups for chunk in group[_COLUMNS][1][1]]
-        indexes = [chunk[number][1] for chunk in chunks for number in (_COLUMN_INDEX, _OFFSET_INDEX) if number in chunk]
+        groups: list[Struct] = metadata[layout.ROW_GROUPS][1][1]
+        chunks: list[Struct] = [chunk for group in groups for chunk in group[layout.COLUMNS][1][1]]
+        indexes = [
+            chunk[number][1]
+            for chunk in chunks
+            for number in (layout.COLUMN_INDEX, layout.OFFSET_INDEX)
+            if number in chunk
+        ]
         end = min([end, *indexes])
-        by = self._size - len(_MAGIC)
+        by = self._size - len(layout.MAGIC)
         for chunk in chunks:
-            self._take_index(chunk, (_COLUMN_INDEX, _COLUMN_INDEX_SIZE), file)
-            self._take_index(chunk, (_OFFSET_INDEX, _OFFSET_INDEX_SIZE), file, by)
-            _moved(chunk, (_CHUNK_OFFSET,), by)
-            _moved(chunk[_CHUNK_METADATA][1], _OFFSETS, by)
+            self._take_index(chunk, (layout.COLUMN_INDEX, layout.COLUMN_INDEX_SIZE), file)
+            self._take_index(chunk, (layout.OFFSET_INDEX, layout.OFFSET_INDEX_SIZE), file, by)
+            _moved(chunk, (layout.CHUNK_OFFSET,), by)
+            _moved(chunk[layout.CHUNK_METADATA][1], _OFFSETS, by)
         for group in groups:
-            _moved(group, (_GROUP_OFFSET,), by)
-            group.pop(_ORDINAL, None)
+            _moved(group, (layout.GROUP_OFFSET,), by)
+            group.pop(layout.ORDINAL, None)
             if len(self._groups) < _MOST_NUMBERED:
-                group[_ORDINAL] = I16, len(self._groups)
+                group[layout.ORDINAL] = I16, len(self._groups)
             self._groups.append(group)
-        self._rows += metadata[_FILE_ROWS][1]
-        self._size += end - len(_MAGIC)
-        return file[len(_MAGIC) : end]
+        self._rows += metadata[layout.FILE_ROWS][1]
+        self._size += end - len(layout.MAGIC)
+        return file[len(layout.MAGIC) : end]
 
     def _take_index(
         self, chunk: Struct, fields: tuple[int, int], file: memoryview, moved_by: int | None = None
@@ -93,8 +86,8 @@ class JoinedFile:
         index = bytes(file[begin : begin + size])
         if moved_by is not None:
             parsed, _ = parse(index)
-            for page in parsed[_PAGES][1][1]:
-                _moved(page, (_PAGE_OFFSET,), moved_by)
+            for page in parsed[layout.PAGES][1][1]:
+                _moved(page, (layout.PAGE_OFFSET,), moved_by)
             index = serialised(parsed)
         self._indexes.append((chunk, fields, index))
 
@@ -105,6 +98,8 @@ class JoinedFile:
             chunk[offset], chunk[size] = (I64, self._size), (I32, len(index))
             self._size += len(index)
             parts.append(index)
-        metadata = self._metadata | {_FILE_ROWS: (I64, self._rows), _ROW_GROUPS: (LIST, (STRUCT, self._groups))}
-        told = serialised(dict(sorted(metadata.items())))
-        return b"".join([*parts, told, len(told).to_bytes(4, "little"), _MAGIC])
+        metadata = self._metadata | {
+            layout.FILE_ROWS: (I64, self._rows),
+            layout.ROW_GROUPS: (LIST, (STRUCT, self._groups)),
+        }
+        return b"".join([*parts, layout.tail_of(dict(sorted(metadata.items())))])

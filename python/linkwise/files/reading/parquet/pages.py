@@ -19,29 +19,17 @@ import pyarrow.parquet as pq
 from linkwise import _core
 from linkwise._core import Error
 from linkwise._typing import Rows
-from linkwise.encoders.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, parse, serialised
+from linkwise.encoders import parquet_layout as layout
+from linkwise.encoders.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, parse
 
 _WORTH_IT = 2  # times the bytes of all pages, to those of the pages with wanted rows
 _FOOTER = 1 << 16  # bytes of metadata in which most schemas end
-_MAGIC = b"PAR1"
-_TAIL = 4 + len(_MAGIC)  # bytes after the metadata: its length, and the magic
-
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}  # "LZ4" means either of two
 _BY_DICTIONARY = (2, 8)  # encodings
 _DICTIONARY = -1  # of a page that has no values of the column
 
-# Field numbers. Of FileMetaData:
-_VERSION, _SCHEMA, _FILE_ROWS, _GROUPS, _KEY_VALUES = 1, 2, 3, 4, 5
-# Of SchemaElement:
-_TYPE, _CHILDREN = 1, 5
-# Of RowGroup, ColumnChunk and ColumnMetaData:
-_COLUMNS, _GROUP_BYTES, _GROUP_ROWS = 1, 2, 3
-_CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
-_CHUNK_TYPE, _ENCODINGS, _PATH, _CODEC, _CHUNK_VALUES, _UNCOMPRESSED, _COMPRESSED = 1, 2, 3, 4, 5, 6, 7
-_DATA_OFFSET, _DICTIONARY_OFFSET = 9, 11
 
-
-class Found(NamedTuple):
+class FoundRows(NamedTuple):
     """A part of a column, and where in it the wanted rows are."""
 
     column: pa.ChunkedArray
@@ -78,7 +66,7 @@ class PageReader:
         columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
         self._places = {column.path: at for at, column in enumerate(columns) if column.max_repetition_level == 0}
 
-    def find(self, name: str, wanted: Mapping[int, Rows]) -> Found | None:
+    def find(self, name: str, wanted: Mapping[int, Rows]) -> FoundRows | None:
         """The part of a column that holds the wanted rows; ``None`` where whole chunks are to be decoded instead.
 
         ``wanted`` has the rows of each row group, in ascending order. What is damaged is left to be found there.
@@ -103,24 +91,27 @@ class PageReader:
         if column.type != field.type or len(column) != firsts[-1]:
             return None
         positions = [chunk.positions + first for chunk, first in zip(kept, firsts, strict=False)]
-        return Found(column, np.concatenate(positions))
+        return FoundRows(column, np.concatenate(positions))
 
     def _schema_of(self, place: int) -> list[Struct]:
         """The elements of the schema of one column: the root and a leaf."""
         root, *elements = self._elements
-        return [root | {_CHILDREN: (I32, 1)}, [element for element in elements if _CHILDREN not in element][place]]
+        return [
+            root | {layout.CHILDREN: (I32, 1)},
+            [element for element in elements if layout.CHILDREN not in element][place],
+        ]
 
     @cached_property
     def _elements(self) -> list[Struct]:
         """The elements of the file's schema."""
         size = os.fstat(self._file).st_size
-        metadata_bytes = int.from_bytes(os.pread(self._file, 4, size - _TAIL), "little")
-        begin = size - _TAIL - metadata_bytes
+        metadata_bytes = int.from_bytes(os.pread(self._file, 4, size - layout.TAIL), "little")
+        begin = size - layout.TAIL - metadata_bytes
         try:
-            metadata, _ = parse(os.pread(self._file, min(metadata_bytes, _FOOTER), begin), last=_SCHEMA)
+            metadata, _ = parse(os.pread(self._file, min(metadata_bytes, _FOOTER), begin), last=layout.SCHEMA)
         except ValueError:
-            metadata, _ = parse(os.pread(self._file, metadata_bytes, begin), last=_SCHEMA)
-        elements: list[Struct] = metadata[_SCHEMA][1][1]
+            metadata, _ = parse(os.pread(self._file, metadata_bytes, begin), last=layout.SCHEMA)
+        elements: list[Struct] = metadata[layout.SCHEMA][1][1]
         return elements
 
 
@@ -149,33 +140,44 @@ def _pages_with(file: int, chunk: pq.ColumnChunkMetaData, rows: Rows) -> _Chunk:
 def _as_file(source: int, chunks: Sequence[_Chunk], field: pa.Field, schema: list[Struct]) -> bytearray:
     """A file of one column, with a row group for each chunk."""
     groups = []
-    at = len(_MAGIC)
+    at = len(layout.MAGIC)
     for chunk in chunks:
         size = chunk.bytes
         told: Struct = {
-            _CHUNK_TYPE: schema[1][_TYPE], _ENCODINGS: (LIST, (I32, [0])),
-            _PATH: (LIST, (BINARY, [field.name.encode()])), _CODEC: (I32, chunk.codec),
-            _CHUNK_VALUES: (I64, chunk.rows), _UNCOMPRESSED: (I64, size), _COMPRESSED: (I64, size),
-            _DATA_OFFSET: (I64, at + chunk.of_dictionary),
-        }  # fmt: skip
+            layout.CHUNK_TYPE: schema[1][layout.TYPE],
+            layout.ENCODINGS: (LIST, (I32, [0])),
+            layout.PATH: (LIST, (BINARY, [field.name.encode()])),
+            layout.CODEC: (I32, chunk.codec),
+            layout.CHUNK_VALUES: (I64, chunk.rows),
+            layout.UNCOMPRESSED_BYTES: (I64, size),  # required, but not used
+            layout.CHUNK_BYTES: (I64, size),
+            layout.DATA_PAGES: (I64, at + chunk.of_dictionary),
+        }
         if chunk.of_dictionary:
-            told[_DICTIONARY_OFFSET] = I64, at
-        column = {_CHUNK_OFFSET: (I64, at), _CHUNK_METADATA: (STRUCT, told)}
-        groups.append({
-            _COLUMNS: (LIST, (STRUCT, [column])), _GROUP_BYTES: (I64, size), _GROUP_ROWS: (I64, chunk.rows),
-        })  # fmt: skip
+            told[layout.DICTIONARY_PAGE] = I64, at
+        column = {layout.CHUNK_OFFSET: (I64, at), layout.CHUNK_METADATA: (STRUCT, told)}
+        groups.append(
+            {
+                layout.COLUMNS: (LIST, (STRUCT, [column])),
+                layout.GROUP_BYTES: (I64, size),
+                layout.GROUP_ROWS: (I64, chunk.rows),
+            }
+        )
         at += size
     # With this, PyArrow makes the same type of the values as in the whole file.
     types = base64.b64encode(pa.schema([field]).serialize().to_pybytes())
-    metadata = serialised({
-        _VERSION: (I32, 2), _SCHEMA: (LIST, (STRUCT, schema)), _FILE_ROWS: (I64, sum(chunk.rows for chunk in chunks)),
-        _GROUPS: (LIST, (STRUCT, groups)),
-        _KEY_VALUES: (LIST, (STRUCT, [{1: (BINARY, b"ARROW:schema"), 2: (BINARY, types)}])),
-    })  # fmt: skip
-    tail = metadata + len(metadata).to_bytes(4, "little") + _MAGIC
+    tail = layout.tail_of(
+        {
+            layout.VERSION: (I32, 2),
+            layout.SCHEMA: (LIST, (STRUCT, schema)),
+            layout.FILE_ROWS: (I64, sum(chunk.rows for chunk in chunks)),
+            layout.ROW_GROUPS: (LIST, (STRUCT, groups)),
+            layout.KEY_VALUES: (LIST, (STRUCT, [{1: (BINARY, b"ARROW:schema"), 2: (BINARY, types)}])),
+        }
+    )
     whole = bytearray(at + len(tail))
-    whole[: len(_MAGIC)], whole[at:] = _MAGIC, tail
-    left = memoryview(whole)[len(_MAGIC) :]
+    whole[: len(layout.MAGIC)], whole[at:] = layout.MAGIC, tail
+    left = memoryview(whole)[len(layout.MAGIC) :]
     for begin, size in (page for chunk in chunks for page in chunk.pages):
         if os.preadv(source, [left[:size]], begin) != size:
             raise Error("a page that ends early")

@@ -97,7 +97,7 @@ class ParquetReader(TableReader):
         sampled = self._sampled_bytes(file) if rows and file.metadata.num_columns else 0
         self._row_bytes = max(8 * len(self._needed), encoded // max(rows, 1), sampled)
         self.size = max(2 * encoded, self._row_bytes * rows)
-        # Of a column, at least. Those of remote files are not read one by one.
+        # How many a column has, at least; 0 for remote files, whose pages are not read one by one.
         self._pages = encoded // (_LONG_PAGE * max(len(self._needed), 1)) if isinstance(self._file, Path) else 0
 
     def _sampled_bytes(self, file: pq.ParquetFile) -> int:
@@ -178,7 +178,7 @@ class ParquetReader(TableReader):
 
         def decoded(group: int) -> pa.Table:
             with self._open() as file:
-                table = file.read_row_group(group, columns=columns, use_threads=self._are_few)
+                table = file.read_row_group(group, columns=columns, use_threads=self._columns_are_divided)
             return kept(with_sound_dictionaries(table))
 
         if self._groups and (self._is_read_by_groups or self._are_divided):
@@ -223,7 +223,9 @@ class ParquetReader(TableReader):
         """All rows of some row groups; ``None`` for all columns."""
         with one_clear_line("read", self.path), self._open() as file:
             at_once = [[group] for group in groups] if self._is_read_by_groups else [groups]
-            tables = [file.read_row_groups(some, columns=columns, use_threads=self._are_few) for some in at_once]
+            tables = [
+                file.read_row_groups(some, columns=columns, use_threads=self._columns_are_divided) for some in at_once
+            ]
             whole = self._as_plain(with_sound_dictionaries(pa.concat_tables(tables)))
             return whole if columns is None else whole.select(columns)
 
@@ -299,7 +301,7 @@ class ParquetReader(TableReader):
             if is_ruled_out(group):
                 return ruled_out(group)
             with self._open() as file:
-                return found([group], file.read_row_group(group, columns=needed, use_threads=self._are_few))
+                return found([group], file.read_row_group(group, columns=needed, use_threads=self._columns_are_divided))
 
         with one_clear_line("read", self.path):
             if not groups:
@@ -344,7 +346,7 @@ class ParquetReader(TableReader):
         return 1 < len(self._groups) <= worth_a_core
 
     @property
-    def _are_few(self) -> bool:
+    def _columns_are_divided(self) -> bool:
         """Whether row groups are so few that some cores would idle, unless several decode the columns of each."""
         return len(self._groups) < _TURNS * len(os.sched_getaffinity(0))
 
