@@ -39,6 +39,53 @@ def test_parts_lie_behind_each_other(tmp_path: Path, side_by_side: bool) -> None
     assert (tmp_path / "f").read_bytes() == b"".join(PARTS) + b"the end!"
 
 
+@pytest.mark.parametrize("expected", [0, 1, 105_000, 1 << 20, 1 << 28])
+def test_space_is_allocated_ahead(tmp_path: Path, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much: the file is as long as what is written."""
+    monkeypatch.setattr(output_file, "_ALLOCATED_AT_ONCE", 1 << 16)
+    with (tmp_path / "f").open("w+b") as file:
+        out = OutputFile(file, 10_000, side_by_side=True)
+        out.write(PARTS[0])
+        out.expect(expected)
+        for part in PARTS[1:]:
+            out.write(part)
+        out.flush()
+        out.write(b"the end")
+        out.flush()
+    assert (tmp_path / "f").read_bytes() == b"".join(PARTS) + b"the end"
+
+
+def test_space_that_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may not be needed; if it is, those who write find out."""
+    asked: list[int] = []
+
+    def allocate(_: int, __: int, size: int) -> bool:
+        asked.append(size)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output_file, "_core", SimpleNamespace(allocate=allocate, write_at=_core.write_at))
+    with (tmp_path / "f").open("w+b") as file:
+        out = OutputFile(file, 10_000, side_by_side=True)
+        out.expect(1 << 62)
+        out.write(b"little")
+        out.flush()
+    assert (tmp_path / "f").read_bytes() == b"little" and len(asked) == 1
+
+
+def test_nothing_is_allocated_after_giving_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(output_file, "_core", SimpleNamespace(allocate=lambda *told: asked.append(told[1]) or True))
+    with (tmp_path / "f").open("w+b") as file:
+        out = OutputFile(file, 10_000, side_by_side=True)
+        out.expect(1 << 62)
+        while not asked:
+            time.sleep(0.001)
+        out.cancel()
+        tried = len(asked)
+        time.sleep(0.02)
+    assert len(asked) == tried
+
+
 def test_what_is_no_regular_file_is_written_in_order() -> None:
     source, target = os.pipe()
     read: list[bytes] = []
@@ -92,7 +139,7 @@ def test_what_is_given_up_is_not_written() -> None:
 
 def test_closed_descriptors_are_errors() -> None:
     with pytest.raises(OSError, match="Bad file"):
-        _core.write_at(-1, 0, np.zeros(1, np.uint8))
+        _core.write_at(-1, 0, np.zeros(1, np.uint8), False)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "npy", "csv", "bin"])
@@ -120,7 +167,7 @@ def test_nothing_is_written_behind_an_error(tmp_path: Path, monkeypatch: pytest.
     """What still waited would go to whatever file has the descriptor next."""
     ran: list[int] = []
 
-    def write_at(_: int, offset: int, data: object) -> None:
+    def write_at(_: int, offset: int, data: object, __: bool) -> None:
         ran.append(offset)
         time.sleep(0.01)
         if offset == 10:

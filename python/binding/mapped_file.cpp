@@ -26,11 +26,12 @@ MappedFile* map_file(const std::string& path) {
   }
 }
 
-void write_array_at(int file, std::uint64_t offset,
-                    const nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& bytes) {
+// Calls a function without the GIL; its errors become Python's OSError.
+template <typename Function>
+auto without_gil(Function&& function) {
   try {
     const nb::gil_scoped_release release;
-    write_at(file, offset, std::as_bytes(std::span(bytes.data(), bytes.size())));
+    return function();
   } catch (const std::system_error& error) {
     errno = error.code().value();
     PyErr_SetFromErrno(PyExc_OSError);
@@ -38,10 +39,23 @@ void write_array_at(int file, std::uint64_t offset,
   }
 }
 
+bool allocate_in(int file, std::uint64_t offset, std::uint64_t bytes) {
+  return without_gil([&] { return allocate(file, offset, bytes); });
+}
+
+void write_array_at(int file, std::uint64_t offset,
+                    const nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& bytes,
+                    bool is_allocated) {
+  without_gil([&] { write_at(file, offset, std::as_bytes(std::span(bytes.data(), bytes.size())), is_allocated); });
+}
+
 }  // namespace
 
 void bind_mapped_file(nb::module_& m) {
-  m.def("write_at", &write_array_at, nb::arg("file"), nb::arg("offset"), nb::arg("bytes"),
+  m.def("allocate", &allocate_in, nb::arg("file"), nb::arg("offset"), nb::arg("bytes"),
+        "Allocates space in a regular file by its descriptor, and returns whether its file system supports this. "
+        "Raises OSError. Releases the GIL.");
+  m.def("write_at", &write_array_at, nb::arg("file"), nb::arg("offset"), nb::arg("bytes"), nb::arg("is_allocated"),
         "Writes bytes to a regular file by its descriptor; other threads may write other parts of it concurrently. "
         "Raises OSError. Releases the GIL.");
   nb::class_<MappedFile>(m, "MappedFile", "A memory-mapped file; truncation by others does not crash this process.")

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <system_error>
 
 namespace linkwise {
@@ -23,9 +24,11 @@ void write_as_usual(int file, std::uint64_t offset, std::span<const std::byte> b
   }
 }
 
-// Allocates the space in the file, so that mapped pages can be written. False if the file system does not support
-// this. @throws std::system_error, for example when the disk is full.
-bool makes_room(int file, std::uint64_t offset, std::uint64_t bytes) {
+}  // namespace
+
+bool allocate(int file, std::uint64_t offset, std::uint64_t bytes) {
+  static std::mutex one_by_one;  // on the kernel's lock of the file, threads that wait would spin
+  const std::lock_guard lock(one_by_one);
   while (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;
     if (errno == EOPNOTSUPP || errno == ENOSYS) return false;
@@ -34,11 +37,9 @@ bool makes_room(int file, std::uint64_t offset, std::uint64_t bytes) {
   return true;
 }
 
-}  // namespace
-
-void write_at(int file, std::uint64_t offset, std::span<const std::byte> bytes) {
+void write_at(int file, std::uint64_t offset, std::span<const std::byte> bytes, bool is_allocated) {
   if (bytes.empty()) return;
-  if (!makes_room(file, offset, bytes.size())) return write_as_usual(file, offset, bytes);
+  if (!is_allocated && !allocate(file, offset, bytes.size())) return write_as_usual(file, offset, bytes);
   const std::uint64_t before = offset % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));  // in the first page
   void* pages = mmap(nullptr, before + bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, file,
                      static_cast<off_t>(offset - before));

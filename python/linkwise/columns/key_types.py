@@ -74,6 +74,12 @@ def is_number(kind: pa.DataType) -> bool:
     return _storage_of(kind) is not None
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column's values lie between offsets: strings and bytes."""
+    names = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_of(kind) for is_of in names)
+
+
 def number_dtype(kind: pa.DataType) -> np.dtype[np.generic]:
     """The NumPy type that a column of that type, for which ``is_number`` holds, is sorted as."""
     empty = pa.nulls(0, _storage_of(kind))  # pa.array and to_pandas_dtype would import pandas

@@ -7,7 +7,9 @@ import os
 import stat
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from threading import Thread
 from typing import IO, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from linkwise import _core
 
 _MANY_CORES = 8  # at least so many make parts faster than one thread writes them
+_ALLOCATED_AT_ONCE = 1 << 26  # bytes; meanwhile, the file is locked
 _WRITERS = 8  # threads; more are not faster, as they share the memory's bandwidth
 
 
@@ -31,9 +34,15 @@ class OutputFile:
         has_many_cores = len(os.sched_getaffinity(0)) >= _MANY_CORES
         self._side_by_side = _has_places(file) and (has_many_cores if side_by_side is None else side_by_side)
         self._end = file.tell() if self._side_by_side else 0
+        self._room: _Room | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[tuple[Future[object], int]] = deque()
         self._bytes = 0
+
+    def expect(self, size: int) -> None:
+        """Begin to allocate the space for about so many bytes, if several threads are going to write them."""
+        if self._side_by_side and self._room is None:
+            self._room = _Room(self._file.fileno(), self._end, self._end + size)
 
     def write(self, data: Any) -> None:
         """Append bytes; ``data`` must not change afterwards. After an error, nothing more is written."""
@@ -52,11 +61,15 @@ class OutputFile:
             self._pool = ThreadPoolExecutor(_WRITERS if self._side_by_side else 1, "linkwise")
         self._bytes += size
         if self._side_by_side:
-            work: Any = partial(_core.write_at, self._file.fileno(), self._end, np.frombuffer(data, np.uint8))
+            work: Any = partial(self._write_at, self._end, np.frombuffer(data, np.uint8))
             self._end += size
         else:
             work = partial(self._file.write, data)
         self._waiting.append((self._pool.submit(work), size))
+
+    def _write_at(self, offset: int, data: Any) -> None:
+        is_allocated = self._room is not None and self._room.has(offset + len(data))
+        _core.write_at(self._file.fileno(), offset, data, is_allocated)
 
     def _take_first(self) -> None:
         job, size = self._waiting.popleft()
@@ -72,14 +85,46 @@ class OutputFile:
             self.cancel()
         if self._side_by_side:
             self._file.seek(self._end)
+            if self._room is not None:
+                self._file.truncate()
+                self._room = None
 
     def cancel(self) -> None:
         """Write nothing more; waits for what is being written."""
         self._waiting.clear()
         self._bytes = 0
+        if self._room is not None:
+            self._room.close()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
+
+
+class _Room:
+    """Space in a file that a thread allocates ahead of those that write: meanwhile, they would wait for each other."""
+
+    def __init__(self, file: int, begin: int, end: int) -> None:
+        self._allocated = begin
+        self._is_closed = False
+        self._thread = Thread(target=self._allocate, args=(file, end), name="linkwise", daemon=True)
+        self._thread.start()
+
+    def _allocate(self, file: int, end: int) -> None:
+        with suppress(OSError):  # those who write report it, if the space is really needed
+            while self._allocated < end and not self._is_closed:
+                size = min(_ALLOCATED_AT_ONCE, end - self._allocated)
+                if not _core.allocate(file, self._allocated, size):
+                    return
+                self._allocated += size
+
+    def has(self, end: int) -> bool:
+        """Whether all up to ``end`` is allocated."""
+        return end <= self._allocated
+
+    def close(self) -> None:
+        """Allocate nothing more."""
+        self._is_closed = True
+        self._thread.join()
 
 
 def _has_places(file: IO[bytes]) -> bool:

@@ -24,14 +24,16 @@ _MANY_CORES = 16
 _LEAST_ROWS = 1 << 17  # of a group, if there are that many; with fewer, readers would spend their time between groups
 _GROUPS_IN_MEMORY = 4  # rows that wait become a row group at memory / _GROUPS_IN_MEMORY
 _GROUPS_ALIKE = 16  # with dictionaries for the same columns: deciding holds the GIL, for which all cores wait
+_ROOM = 1 << 17  # bytes for the encoding of rows, beyond their own and …
+_ROOM_SHARE = 8  # … a part of these; an output that grows is copied several times
 _GROWTH = 2  # bytes of the rows and their encoding, relative to those of the rows
 
 
 class ParquetWriter(PartWriter[pa.Buffer]):
     """Row groups; see ``PartWriter``. Half of ``memory`` is for those that wait to be encoded and written.
 
-    ``codecs`` are those of the input's columns; ``keys`` are recorded as the sort order for later readers. Raises
-    ``ArrowException`` for types that Parquet lacks.
+    Tables may have dictionary columns where ``schema`` has strings. ``codecs`` are those of the input's columns;
+    ``keys`` are recorded as the sort order for later readers. Raises ``ArrowException`` for types that Parquet lacks.
     """
 
     def __init__(
@@ -62,6 +64,10 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self._waiting_rows += table.num_rows
         self._waiting_bytes += bytes_of(table)
         self._write_waiting(self.part_rows if self._waiting_bytes < self._most_bytes // _GROUPS_IN_MEMORY else 1)
+
+    def expect(self, size: int) -> None:
+        """See ``PartWriter``."""
+        self._file.expect(size)
 
     def rows_of_parts(self, rows: int) -> int:
         """See ``PartWriter``. Groups are so large that all cores end together."""
@@ -106,11 +112,28 @@ class ParquetWriter(PartWriter[pa.Buffer]):
 
     def _file_of(self, table: pa.Table, **arguments: Any) -> pa.Buffer:
         """A Parquet file of its own with the table as one row group, or with none if it is empty."""
-        out = pa.BufferOutputStream()
-        with pq.ParquetWriter(out, self._schema, **self._arguments, **arguments) as writer:
+        room = pa.allocate_buffer(_ROOM + bytes_of(table) + bytes_of(table) // _ROOM_SHARE)
+        out = pa.FixedSizeBufferWriter(room)
+        try:
+            self._write_file(out, table, arguments)
+            return room.slice(0, out.tell())
+        except OSError:  # it takes more than the rows do
+            grown = pa.BufferOutputStream()
+            self._write_file(grown, table, arguments)
+            return grown.getvalue()
+
+    def _write_file(self, out: pa.NativeFile, table: pa.Table, arguments: dict[str, Any]) -> None:
+        with pq.ParquetWriter(out, self._schema_of(table), **self._arguments, **arguments) as writer:
             if table.num_rows:
                 writer.write_table(table, row_group_size=table.num_rows)
-        return out.getvalue()
+
+    def _schema_of(self, table: pa.Table) -> pa.Schema:
+        """The file's schema, with dictionaries for the columns that the table has as such; stored, both are alike."""
+        if not any(map(pa.types.is_dictionary, table.schema.types)):
+            return self._schema
+        columns = zip(self._schema, table.schema.types, strict=True)
+        fields = [field.with_type(kind) if pa.types.is_dictionary(kind) else field for field, kind in columns]
+        return pa.schema(fields, self._schema.metadata)
 
     def _append(self, encoded: pa.Buffer) -> None:
         self._file.write(self._joined.add(memoryview(encoded)))

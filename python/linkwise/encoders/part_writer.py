@@ -31,6 +31,9 @@ class PartWriter(ABC, Generic[Encoded]):
         del rows
         return self.part_rows
 
+    def expect(self, size: int) -> None:
+        """Prepare for about so many bytes in the file."""
+
     @abstractmethod
     def _encoded(self, table: pa.Table) -> Encoded:
         """Encode a part, on any thread."""

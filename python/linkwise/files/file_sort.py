@@ -18,6 +18,7 @@ from linkwise.columns.key_types import arrow_of_numbers, keys_of_array, plain_ar
 from linkwise.columns.packed_rows import PackedColumns
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import Selection, SortKey
+from linkwise.columns.string_codes import StringCodes
 from linkwise.files.first_rows import FirstRows
 from linkwise.files.reading.reader import Reader
 from linkwise.files.spilling.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
@@ -37,14 +38,17 @@ _KEY_BYTES = 12  # per row, with its number
 
 
 class FileSort:
-    """One sort of a reader's rows within a memory limit."""
+    """One sort of a reader's rows within a memory limit.
+
+    ``into_dictionaries``: whether the rows are written to a file that has dictionaries for strings.
+    """
 
     def __init__(
         self, reader: Reader, keys: list[SortKey], selection: Selection, execution: ExecutionOptions, memory: int,
-        directory: Path | None,
+        directory: Path | None, *, into_dictionaries: bool = False,
     ) -> None:  # fmt: skip
         self._reader, self._keys, self._selection, self._execution = reader, keys, selection, execution
-        self._memory, self._directory = memory, directory
+        self._memory, self._directory, self._into_dictionaries = memory, directory, into_dictionaries
         self._reports: list[SortReport] = []
         self._steps = Steps("read")
 
@@ -54,7 +58,8 @@ class FileSort:
             return self._fetch_few(writer)
         start_beside(self._execution, _KEY_BYTES * (self._reader.rows or 0))
         size, all_come_out = self._reader.size or 0, self._selection.is_everything
-        parts = _Parts(self._keys, size, all_come_out=all_come_out, verify=bool(self._execution.verify))
+        codes = self._string_codes() if self._into_dictionaries else None
+        parts = _Parts(self._keys, size, codes, all_come_out=all_come_out, verify=bool(self._execution.verify))
         read = read_within([self._reader], self._memory, parts.read)
         if read.everything is None:
             return self._in_batches(read.batches[0], writer.write)
@@ -68,6 +73,13 @@ class FileSort:
             writer.write(result)
         self._steps.begin("")
         return self._reports[0].after(self._steps)
+
+    def _string_codes(self) -> StringCodes | None:
+        """Codes for the strings that the reader has, but for keys, which are from now on read with dictionaries."""
+        sorted_by = outer_columns([key.column for key in self._keys], self._reader.columns)
+        names = [name for name in self._reader.strings_with_few_values() if name not in sorted_by]
+        self._reader.read_dictionaries(names)
+        return StringCodes(names) if names else None
 
     def _write_table(self, table: pa.Table, writer: TableWriter, parts: _Parts) -> None:
         """Sort a table and write it; each core gathers and encodes a part at a time."""
@@ -85,11 +97,12 @@ class FileSort:
         self._steps.begin("rows")
         in_order.prepare_parts(self._execution, parts.packed)
         self._steps.begin("write")
-        part = in_order.part
-        if is_checked:
 
-            def part(first: int, count: int) -> pa.Table:
-                return parts.after.add(in_order.part(first, count))
+        def part(first: int, count: int) -> pa.Table:
+            rows = in_order.part(first, count)
+            if is_checked:
+                parts.after.add(rows)
+            return rows if parts.codes is None else parts.codes.with_dictionaries(rows)
 
         writer.write_parts(len(in_order), in_order.row_bytes, part)
         writer.flush()
@@ -184,11 +197,15 @@ class FileSort:
 
 
 class _Parts:
-    """What is done with each part of a table that is read whole: its rows are added to a checksum, and packed."""
+    """What is done with each part of a table that is read whole: it is coded, added to a checksum, and packed."""
 
-    def __init__(self, keys: list[SortKey], size: int, *, all_come_out: bool, verify: bool) -> None:
+    def __init__(
+        self, keys: list[SortKey], size: int, codes: StringCodes | None, *, all_come_out: bool, verify: bool
+    ) -> None:
         self._keys, self._size = keys, size
         self._all_come_out = all_come_out
+        self.codes = codes
+        """Those of strings with few values."""
         self.are_checked = verify and all_come_out
         self.packed: PackedColumns | None = None
         """How all parts are packed, if they are."""
@@ -205,11 +222,16 @@ class _Parts:
 
         The part that is read first decides for all whether they are packed: not if it looks sorted.
         """
-        if not isinstance(part, pa.Table) or not self._all_come_out:
+        if not isinstance(part, pa.Table):
+            return part
+        size = bytes_of(part)
+        if self.codes is not None:
+            part = self.codes.coded(part)
+        if not self._all_come_out:
             return part
         in_order = is_in_order(part.slice(0, _FIRST_LOOK), self._keys)
         with self._lock:
-            self.bytes += bytes_of(part)
+            self.bytes += size
             if not self._is_decided:
                 self._is_decided = True
                 self.packed = None if in_order else self._to_pack(part.schema)

@@ -207,12 +207,16 @@ def sort_reader(
         out, options, like=reader, schema=reader.schema, keys=by, memory=memory, force=force, is_grouped=is_grouped,
         verify_all=execution.verify_all, order=keys,
     ) as writer:  # fmt: skip
-        is_checked = not force and selection.is_everything and options.filter is None
+        all_come_out = selection.is_everything and options.filter is None
+        is_checked = all_come_out and not force
         if is_checked:
             check_room_for_output(out, writer.format, reader.size or 0)
+        if all_come_out and not is_too_large([reader], memory):
+            writer.expect_all_of(reader)
         report = sort_into(
-            writer, reader, keys, execution, selection, memory, temporary_directory, check_room=is_checked
-        )
+            writer, reader, keys, execution, selection, memory, temporary_directory, check_room=is_checked,
+            into_dictionaries=writer.has_dictionaries,
+        )  # fmt: skip
     whole = dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
     log.info("%s, from files to a file: %s", whole.shown_line(), whole.told_plan())
     return whole
@@ -220,14 +224,18 @@ def sort_reader(
 
 def sort_into(
     writer: TableWriter, reader: Reader, keys: list[SortKey], execution: ExecutionOptions, selection: Selection,
-    memory: int, temporary_directory: str | Path | None, *, check_room: bool,
+    memory: int, temporary_directory: str | Path | None, *, check_room: bool, into_dictionaries: bool = False,
 ) -> SortReport:  # fmt: skip
-    """Sort a reader's rows into an open writer; with ``check_room``, check first that the runs fit on the disk."""
+    """Sort a reader's rows into an open writer; with ``check_room``, check first that the runs fit on the disk.
+
+    For ``into_dictionaries`` see ``FileSort``.
+    """
     directory = None if temporary_directory is None else Path(temporary_directory)
     if check_room and is_too_large([reader], memory):
         check_room_for_runs([reader], directory)
     with unchanged([reader]):
-        return FileSort(reader, keys, selection, execution, memory, directory).run(writer)
+        sort = FileSort(reader, keys, selection, execution, memory, directory, into_dictionaries=into_dictionaries)
+        return sort.run(writer)
 
 
 def _by_directory(keys: list[SortKey], columns: Sequence[str]) -> list[SortKey]:

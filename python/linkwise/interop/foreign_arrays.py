@@ -14,7 +14,7 @@ import numpy.typing as npt
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import UsageError
-from linkwise.columns.key_types import column_of_array, is_number, number_dtype
+from linkwise.columns.key_types import column_of_array, is_number, is_text, number_dtype
 
 _CUDA = 2  # kDLCUDA
 MOST_NARROW_BYTES = int(np.iinfo(np.int32).max)
@@ -184,12 +184,6 @@ def text_of(
 
 def _validity(is_null: npt.NDArray[Any] | None) -> pa.Buffer | None:
     return None if is_null is None else pa.py_buffer(np.packbits(is_null == 0, bitorder="little"))
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column's values lie between offsets: strings and bytes."""
-    names = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(is_of(kind) for is_of in names)
 
 
 def has_narrow_offsets(kind: pa.DataType) -> bool:

@@ -22,21 +22,28 @@ def in_blocks(function: Callable[[int], Any], count: int, block: int = BLOCK) ->
         return list(pool.map(function, range(0, count, block)))
 
 
-def in_order(functions: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-    """The results of functions, in order; the functions run in a thread pool, a few ahead of the consumer."""
+def in_order(functions: Iterable[Callable[[], Result]], most_ahead: int | None = None) -> Iterator[Result]:
+    """The results of functions, in order; the functions run in a thread pool.
+
+    At most ``most_ahead`` of them, by default one for each core, are ahead of the consumer, running or done.
+    """
     cores = len(os.sched_getaffinity(0))
+    most_ahead = cores if most_ahead is None else most_ahead
     ahead: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(cores, "linkwise", initializer=_core.work_alone) as pool:
         try:
             for function in functions:
                 ahead.append(pool.submit(function))
-                if len(ahead) > cores:
+                if len(ahead) > most_ahead:
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
         finally:
             for future in ahead:
                 future.cancel()
+
+
+_AHEAD = 2  # functions per core that are running or done: cores do not idle while the first in order takes longest
 
 
 class InOrder(Generic[Result]):
@@ -58,7 +65,7 @@ class InOrder(Generic[Result]):
         """Wait until a core and this much memory are available, and start a function."""
         while self._in_hand and (
             self._in_hand[0][0].done()
-            or len(self._in_hand) > self._cores
+            or len(self._in_hand) > _AHEAD * self._cores
             or self._bytes + expected_bytes > self._most_bytes
         ):
             self._take_first()

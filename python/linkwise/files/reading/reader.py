@@ -128,6 +128,18 @@ class Reader(ABC):
         What is read may still contain other values.
         """
 
+    @property
+    def encoded_bytes(self) -> int:
+        """Approximate bytes of what is read in the files; 0 if unknown."""
+        return 0
+
+    def strings_with_few_values(self) -> list[str]:
+        """The columns that ``everything`` can read with dictionaries, without making strings of them first."""
+        return []
+
+    def read_dictionaries(self, columns: Sequence[str]) -> None:  # noqa: B027 - only of what the above names
+        """Have ``everything`` read these columns as dictionary columns; ``schema`` stays as it is."""
+
     def pieces(self) -> list[Piece]:
         """The independently readable pieces, in order. Call before ``keep`` and ``leave_out``."""
         return [Piece(0, self.size or 0)]

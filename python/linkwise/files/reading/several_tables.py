@@ -61,6 +61,21 @@ class SeveralTables(Reader):
             reader.leave_out(column, least, greatest)
 
     @property
+    def encoded_bytes(self) -> int:
+        """See ``Reader``."""
+        return sum(reader.encoded_bytes for reader in self._readers)
+
+    def strings_with_few_values(self) -> list[str]:
+        """See ``Reader``."""
+        first, *others = (reader.strings_with_few_values() for reader in self._readers)
+        return [name for name in first if all(name in other for other in others)]
+
+    def read_dictionaries(self, columns: Sequence[str]) -> None:
+        """See ``Reader``."""
+        for reader in self._readers:
+            reader.read_dictionaries(columns)
+
+    @property
     def rows(self) -> int | None:
         """See ``Reader``."""
         rows = [reader.rows for reader in self._readers]

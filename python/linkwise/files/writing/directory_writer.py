@@ -104,6 +104,12 @@ class DirectoryWriter:
         if len(set(self._by)) == len(schema.names):
             raise UsageError("every column is partitioned by; files need one of their own")
 
+    has_dictionaries = False
+    """See ``Writer``."""
+
+    def expect_all_of(self, reader: Reader) -> None:
+        """See ``Writer``. How the rows are divided among the files is not known yet."""
+
     def __enter__(self) -> Self:
         with one_clear_line("write", self._path):
             self._directory.__enter__()

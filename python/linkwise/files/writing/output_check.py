@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from linkwise._core import CorruptDataError
 from linkwise._typing import Format
 from linkwise.columns.gather import gather_rows
+from linkwise.columns.key_types import is_text
 from linkwise.columns.row_checksum import RowChecksum
 from linkwise.columns.sort_keys import SortKey
 from linkwise.interop.containers import Contents
 from linkwise.sorting.check import check_in_order
 
-_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
 _AT_ONCE = 16 << 20  # bytes
 
 
@@ -131,8 +131,7 @@ def _as_read(schema: pa.Schema) -> pa.Schema:
 
 def _type_as_read(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
-        is_text = any(is_kind(kind.value_type) for is_kind in _TEXT)
-        return kind if is_text else kind.value_type
+        return kind if is_text(kind.value_type) else kind.value_type
 
     def field(at: int) -> pa.Field:
         return kind.field(at).with_type(_type_as_read(kind.field(at).type))

@@ -156,6 +156,11 @@ class Writer:
         """The format of the file."""
         return self._kind
 
+    @property
+    def has_dictionaries(self) -> bool:
+        """Whether tables may have dictionary columns instead of strings, which are strings in the file."""
+        return self._kind == "parquet" and self._check is None
+
     def __enter__(self) -> Self:
         with one_clear_line("write", self._path):  # reports a missing directory before the work begins
             if self._atomic is not None:
@@ -172,6 +177,11 @@ class Writer:
                 self._give_up()
                 raise
         return self
+
+    def expect_all_of(self, reader: Reader) -> None:
+        """Prepare for a file about as large as those that are read."""
+        if self._stream is not None and reader.format == self._kind and self._options.parquet.compression is None:
+            self._stream.expect(reader.encoded_bytes)
 
     def write(self, contents: Contents) -> None:
         """See ``TableWriter``."""

@@ -7,9 +7,8 @@ from typing import cast
 
 from linkwise._arrow import pa
 from linkwise.columns.decode import decoded
-from linkwise.columns.key_types import is_number
+from linkwise.columns.key_types import is_number, is_text
 from linkwise.columns.ranks import in_common
-from linkwise.interop.foreign_arrays import is_text
 from linkwise.joining.device.late_materialization import Overlay, Piece, Relation, RowNumbers
 from linkwise.sorting.device.brought import Brought, TextExtent, bring, text_extent
 from linkwise.sorting.device.device_columns import GpuColumns, Parts, Strings

@@ -9,10 +9,9 @@ from typing import Any, Self, Unpack, cast
 
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError, UsageError
-from linkwise.columns.key_types import is_number
+from linkwise.columns.key_types import is_number, is_text
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.containers import hold_table
-from linkwise.interop.foreign_arrays import is_text
 from linkwise.interop.gpu_column import as_dict, struct_of
 from linkwise.interop.gpu_frames import columns_of_frame, columns_of_table
 from linkwise.joining.device.brought_columns import (

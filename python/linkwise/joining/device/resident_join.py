@@ -5,8 +5,7 @@ from __future__ import annotations
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise.columns.gather import gpus_gather_faster
-from linkwise.columns.key_types import is_number
-from linkwise.interop.foreign_arrays import is_text
+from linkwise.columns.key_types import is_number, is_text
 from linkwise.joining.device.gpu_table import GpuTable
 from linkwise.joining.host_join import KEY_BYTES, leaves_to_gpus
 from linkwise.joining.joined_rows import JoinedRows, KeyPairs

@@ -14,9 +14,8 @@ from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import OutOfMemoryError
 from linkwise._typing import Array
-from linkwise.columns.key_types import is_number
+from linkwise.columns.key_types import is_number, is_text
 from linkwise.columns.sort_keys import SortKey
-from linkwise.interop.foreign_arrays import is_text
 from linkwise.planning.constraints import resident_plan
 from linkwise.runtime.execution import ExecutionOptions, gpus_of, memory_limit_of
 from linkwise.runtime.gpu_start import gpus_may_sort

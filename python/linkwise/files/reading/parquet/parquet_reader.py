@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from linkwise._typing import Rows
-from linkwise.columns.dictionaries import has_dictionary_inside, with_sound_dictionaries
+from linkwise.columns.dictionaries import with_sound_dictionaries
 from linkwise.columns.gather import gather_rows
-from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.files.formats import one_clear_line
-from linkwise.files.locations import RemoteFile
 from linkwise.files.reading.filtered_part import FilteredPart, rows_that_pass
 from linkwise.files.reading.parquet.pages import PageReader
-from linkwise.files.reading.parquet.statistics import Bounds, groups_with, integer_bounds, is_clustered
+from linkwise.files.reading.parquet.parquet_file import ParquetFile, fixed_bytes
+from linkwise.files.reading.parquet.statistics import (
+    Bounds,
+    integer_bounds,
+    is_clustered,
+)
 from linkwise.files.reading.reader import (
     Candidates,
     Found,
     Part,
-    Piece,
     Seen,
-    TableReader,
-    bytes_of_rows,
     not_looked_at,
 )
 from linkwise.interop.containers import Contents
@@ -38,128 +36,13 @@ from linkwise.runtime.parallel import in_order
 _ROWS_AT_ONCE = 1 << 17
 _WORTH_A_CORE = 1 << 16  # average rows per row group; with fewer, the cores divide columns among them instead
 _TURNS = 2  # row groups that each core decodes at least; the last ones end at different times
-_LONG_PAGE = 1 << 20  # bytes that most writers put into a page at most, before compression
-_PAGE = 1 << 16  # bytes that are read at once where memory is limited, …
-_BUFFER = 1 << 17  # … and of a local file where it is not
 _SINGLE_PAGES = 1 << 28  # bytes of rows, of all columns, that may be on single pages
-_SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # to estimate the decoded size of a row
 _LARGE = 8  # times the rows of a part; larger row groups are decoded incrementally instead
 _PARTS = 4  # memory / _PARTS is decoded at once: rows may take more than the sampled ones
 
 
-class ParquetReader(TableReader):
+class ParquetReader(ParquetFile):
     """A Parquet file."""
-
-    def __init__(self, path: Path | RemoteFile, *, spool: IO[bytes] | None = None) -> None:
-        super().__init__(path, "parquet")
-        self._file = path
-        self._spool = spool  # an unnamed temporary file, closed with this reader
-        with one_clear_line("read", path):
-            if isinstance(path, Path):
-                path.open("rb").close()  # its error message is clearer than that of the library
-            self._metadata: pq.FileMetaData | None = None
-            with self._open() as file:
-                self._metadata = file.metadata
-                self._set_schema(file.schema_arrow)
-                self._needed, self._all_columns = self.columns, len(self.columns)
-                self._groups = list(range(file.metadata.num_row_groups))
-                # PyArrow can read nested dictionaries only by whole row groups; otherwise, some crash the process.
-                self._is_read_by_groups = any(map(has_dictionary_inside, self.schema.types))
-                self._estimate(file)
-                if self._metadata.num_row_groups and self._metadata.num_columns:
-                    # Only after the sampling above: asking for the codec of damaged metadata crashes the process.
-                    first = self._metadata.row_group(0)
-                    columns = [first.column(number) for number in range(self._metadata.num_columns)]
-                    self.compression = {column.path_in_schema: column.compression for column in columns}
-
-    def _open(self, *, in_pages: bool = False) -> pq.ParquetFile:
-        # Pre-buffering would keep what was read, and fetch whole row groups for their first rows.
-        buffer = _PAGE if in_pages else 0
-        how: Any = {"metadata": self._metadata, "page_checksum_verification": True}
-        if isinstance(self._file, Path):
-            # A buffer that stays in the caches: whole column chunks would be read into new memory.
-            return pq.ParquetFile(self._file, pre_buffer=False, buffer_size=buffer or _BUFFER, **how)
-        # Remote reads are combined over columns, and run at the same time.
-        return pq.ParquetFile(self._file.open(), pre_buffer=not in_pages, buffer_size=buffer, **how)
-
-    def _encoded_bytes(self, file: pq.ParquetFile) -> int:
-        """Encoded bytes of the columns and row groups that are read, before compression."""
-        groups = [file.metadata.row_group(group) for group in self._groups]
-        if self._named is None or not groups:
-            return sum(group.total_byte_size for group in groups)
-        paths = [groups[0].column(at).path_in_schema for at in range(file.metadata.num_columns)]
-        needed = [at for at, path in enumerate(paths) if path.split(".")[0] in self._needed]
-        return sum(group.column(at).total_uncompressed_size for group in groups for at in needed)
-
-    def _estimate(self, file: pq.ParquetFile) -> None:
-        """Estimate the memory of a row and of all rows from the first rows of some row groups."""
-        encoded, rows = self._encoded_bytes(file), int(self._lengths[self._groups].sum())
-        sampled = self._sampled_bytes(file) if rows and file.metadata.num_columns else 0
-        self._row_bytes = max(8 * len(self._needed), encoded // max(rows, 1), sampled)
-        self.size = max(2 * encoded, self._row_bytes * rows)
-        # How many a column has, at least; 0 for remote files, whose pages are not read one by one.
-        self._pages = encoded // (_LONG_PAGE * max(len(self._needed), 1)) if isinstance(self._file, Path) else 0
-
-    def _sampled_bytes(self, file: pq.ParquetFile) -> int:
-        """Bytes that a row takes in memory, by the largest sample."""
-        if self._is_read_by_groups:
-            first = file.read_row_group(self._groups[0], columns=self._named)
-            return bytes_of(first) // max(int(first.num_rows), 1)
-        fixed, sampled = 0, self._named
-        if len({*self._needed}) == len(self._needed) and not self._has_dots:
-            widths = {name: _fixed_bytes(file.schema_arrow.field(name).type) for name in self._needed}
-            fixed = sum(width or 0 for width in widths.values())
-            sampled = [name for name, width in widths.items() if width is None]
-
-        def first_of(group: int, columns: list[str] | None) -> int:
-            with self._open(in_pages=True) as in_pages:
-                batch = next(in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=columns), None)
-            if batch is None or not batch.num_rows:
-                return 0
-            return bytes_of_rows(batch if sampled is None else batch.select(sampled)) // int(batch.num_rows)
-
-        groups = self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)] if sampled != [] else self._groups[:1]
-        # All columns of one group: on damaged metadata, reading raises an error; other access crashes the process.
-        asked = [(group, sampled if at else self._named) for at, group in enumerate(groups)]
-        return fixed + max(in_order(partial(first_of, *each) for each in asked))
-
-    def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
-        """See ``Reader``. Row groups whose statistics rule out a match are not read."""
-        before = self.columns
-        super().keep(columns, rows)
-        wanted = {*self.columns, *self._referenced}
-        self._needed = [name for name in before if name in wanted]
-        with one_clear_line("read", self.path), self._open() as file:
-            if rows is not None:
-                # PyArrow does not compare the statistics of some types.
-                with contextlib.suppress(pa.ArrowNotImplementedError):
-                    subset = self._fragment().subset(rows, schema=self._plain or file.schema_arrow)
-                    self._groups = [group.id for group in subset.row_groups]
-            self._estimate(file)
-
-    def _fragment(self) -> Any:
-        """The file as a dataset fragment, which evaluates statistics."""
-        import pyarrow.dataset  # noqa: PLC0415 - slow, as it looks for pandas
-        from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
-
-        of_parquet = pyarrow.dataset.ParquetFileFormat()
-        if isinstance(self._file, Path):
-            return of_parquet.make_fragment(str(self._file), LocalFileSystem())
-        return of_parquet.make_fragment(self._file.path, self._file.filesystem)
-
-    def leave_out(self, column: str, least: Any, greatest: Any) -> None:
-        """See ``Reader``."""
-        assert self._metadata is not None
-        self._groups = groups_with(self._metadata, column, least, greatest, self._groups)
-
-    def pieces(self) -> list[Piece]:
-        """See ``Reader``. Row groups."""
-        return [Piece(rows, rows * self._row_bytes) for rows in self._lengths.tolist()]
-
-    def only(self, first: int, end: int) -> None:
-        """See ``Reader``."""
-        self._groups = [group for group in self._groups if first <= group < end]
-        self.size = self._row_bytes * int(self._lengths[self._groups].sum())
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
@@ -169,24 +52,27 @@ class ParquetReader(TableReader):
             return wanted
 
         with one_clear_line("read", self.path):
-            return pa.concat_tables(self._decoded(self._named, kept))
+            return pa.concat_tables(self._decoded(kept))
 
-    def _decoded(
-        self, columns: list[str] | None, kept: Callable[[pa.Table], pa.Table] = lambda table: table
-    ) -> Iterator[pa.Table]:
+    def _decoded(self, kept: Callable[[pa.Table], pa.Table]) -> Iterator[pa.Table]:
         """What ``kept`` returns for each row group, or for all of them as one table, decoded by all cores."""
+        coded = self._with_dictionaries
 
-        def decoded(group: int) -> pa.Table:
+        def decoded(groups: list[int]) -> pa.Table:
+            with self._open(dictionaries=coded) as file:
+                if len(groups) == 1:
+                    use_threads = len(self._groups) == 1 or self._columns_are_divided
+                    table = file.read_row_group(groups[0], columns=self._named, use_threads=use_threads)
+                else:
+                    table = file.read_row_groups(groups, columns=self._named)
+            return kept(with_sound_dictionaries(table, but=coded))
+
+        if not self._groups:
             with self._open() as file:
-                table = file.read_row_group(group, columns=columns, use_threads=self._columns_are_divided)
-            return kept(with_sound_dictionaries(table))
-
-        if self._groups and (self._is_read_by_groups or self._are_divided):
-            return in_order(partial(decoded, group) for group in self._groups)
-        with self._open() as file:
-            if not self._groups:
                 return iter([kept(file.schema_arrow.empty_table())])
-            return iter([kept(with_sound_dictionaries(file.read_row_groups(self._groups, columns=columns)))])
+        if self._is_read_by_groups or self._are_divided:
+            return in_order((partial(decoded, [group]) for group in self._groups), most_ahead=len(self._groups))
+        return iter([decoded(self._groups)])
 
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
         """See ``Reader``. Row groups, small ones combined; if one is too large, all are decoded in sequence."""
@@ -229,22 +115,6 @@ class ParquetReader(TableReader):
             whole = self._as_plain(with_sound_dictionaries(pa.concat_tables(tables)))
             return whole if columns is None else whole.select(columns)
 
-    @property
-    def _are_found_by_name(self) -> bool:
-        """Whether PyArrow resolves each column's name to exactly that column."""
-        return not self._is_read_by_groups and not self._has_dots
-
-    @property
-    def _has_dots(self) -> bool:
-        """Whether a needed column's name could mean a nested field."""
-        return any("." in name for name in self._needed)
-
-    @property
-    def _named(self) -> list[str] | None:
-        """The columns to request from PyArrow; ``None``: all, also if a name with a dot could mean a nested field."""
-        is_clear = len(self._needed) < self._all_columns and not self._has_dots
-        return self._needed if is_clear else None
-
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
         with self._open(in_pages=most_bytes is not None) as file:
             if self._is_read_by_groups:
@@ -254,12 +124,6 @@ class ParquetReader(TableReader):
                 at_once = min(max(fitting, 1), _ROWS_AT_ONCE)
                 batches = file.iter_batches(at_once, row_groups=self._groups, columns=self._named)
             yield from map(with_sound_dictionaries, batches)
-
-    @property
-    def rows(self) -> int | None:
-        """See ``Reader``."""
-        assert self._metadata is not None
-        return int(self._metadata.num_rows) if self._are_found_by_name else None
 
     def is_read_sooner_by_keys(self, wanted: int, first_key: str) -> bool:
         """See ``Reader``. Not if filtered rows may be on most pages, which would then be decoded twice."""
@@ -334,7 +198,7 @@ class ParquetReader(TableReader):
         """Whether each core decodes these columns of one row group after the other, within ``most_bytes``."""
         if not self._are_divided or most_bytes is None:
             return self._are_divided
-        widths = [_fixed_bytes(self.schema.field(name).type) if name in self.columns else None for name in columns]
+        widths = [fixed_bytes(self.schema.field(name).type) if name in self.columns else None for name in columns]
         row_bytes = self._row_bytes if None in widths else sum(filter(None, widths))
         in_flight = (len(os.sched_getaffinity(0)) + 1) * int(self._lengths[self._groups].max())
         return 2 * row_bytes * in_flight <= _PARTS * most_bytes
@@ -356,17 +220,6 @@ class ParquetReader(TableReader):
         shifts = self._ends[groups] - ends
         numbers: Rows = positions + shifts[np.searchsorted(ends, positions, "right")]
         return numbers
-
-    @cached_property
-    def _lengths(self) -> Rows:
-        """Rows of each row group."""
-        assert self._metadata is not None
-        groups = range(self._metadata.num_row_groups)
-        return np.array([self._metadata.row_group(group).num_rows for group in groups], np.int64)
-
-    @property
-    def _ends(self) -> Rows:
-        return np.cumsum(self._lengths)
 
     def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
         """See ``Reader``. Row groups without any of these rows are not read; of few rows, only their pages are."""
@@ -429,13 +282,3 @@ class ParquetReader(TableReader):
     def _tables(self, file: pq.ParquetFile) -> Iterator[pa.Table]:
         groups = (file.read_row_group(group, columns=self._named) for group in self._groups)
         return groups if self._groups else iter([file.schema_arrow.empty_table()])
-
-
-def _fixed_bytes(kind: pa.DataType) -> int | None:
-    """Bytes of a value in memory if its type determines them, otherwise ``None``."""
-    if pa.types.is_dictionary(kind) or pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
-        return None
-    try:
-        return -(-int(kind.bit_width) // 8)
-    except ValueError:
-        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -13,6 +13,9 @@ import pyarrow.parquet as pq
 Bounds = Mapping[int, tuple[int, int]]
 """The least and the greatest value in row groups, as integers in the column's unit."""
 
+_LEAST_ROWS = 1 << 16  # of fewer, the strings are copied as soon
+_SMALL_DICTIONARY = 1 << 14  # bytes, compressed
+_INDEX_BYTES = 1.5  # per value at most, on average
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _BITS = {"INT32": 32, "INT64": 64}
 
@@ -35,6 +38,24 @@ def groups_with(metadata: pq.FileMetaData, column: str, least: Any, greatest: An
             return True
 
     return [group for group in groups if at is None or may_hold(group)]
+
+
+def strings_with_few_values(metadata: pq.FileMetaData, names: Collection[str], groups: Sequence[int]) -> list[str]:
+    """Those columns of strings or binary that have a dictionary of few values in each of these row groups."""
+    if sum(metadata.row_group(group).num_rows for group in groups) < _LEAST_ROWS:
+        return []
+    columns = map(metadata.schema.column, range(metadata.num_columns))
+    places = {column.path: at for at, column in enumerate(columns) if column.physical_type == "BYTE_ARRAY"}
+
+    def has_few(group: int, at: int) -> bool:
+        chunk = metadata.row_group(group).column(at)
+        if not chunk.has_dictionary_page or not chunk.dictionary_page_offset:
+            return False
+        # Pages without the dictionary, for values that it had no room for, take at least the four bytes of a length.
+        is_small = chunk.data_page_offset - chunk.dictionary_page_offset < _SMALL_DICTIONARY
+        return bool(is_small and chunk.total_uncompressed_size < _SMALL_DICTIONARY + _INDEX_BYTES * chunk.num_values)
+
+    return [name for name in names if name in places and all(has_few(group, places[name]) for group in groups)]
 
 
 def integer_bounds(metadata: pq.FileMetaData, column: str, kind: pa.DataType, groups: Sequence[int]) -> Bounds:

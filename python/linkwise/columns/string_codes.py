@@ -1,0 +1,108 @@
+"""Strings of which a column has few, as numbers: rows are packed, moved and checked sooner without strings.
+
+A Parquet file holds such a column as numbers already, with a dictionary for each row group. These become numbers in one
+dictionary for the whole table, and the file that is written has them in dictionaries again: no string is copied.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from linkwise._arrow import pa
+
+
+class StringCodes:
+    """Codes for the strings of some columns, which are given while parts of the table are coded. Thread-safe."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = {name: _Codes() for name in columns}
+
+    def coded(self, table: pa.Table) -> pa.Table:
+        """The table with codes, as integers, instead of these columns, which have dictionaries.
+
+        Raises ``ArrowInvalid`` if a dictionary lacks a value.
+        """
+        for name, codes in self._columns.items():
+            at = table.schema.get_field_index(name)
+            chunks = [codes.of(chunk) for chunk in table.column(at).chunks]
+            field = table.schema.field(at).with_type(pa.int32())
+            table = table.set_column(at, field, pa.chunked_array(chunks, pa.int32()))
+        return table
+
+    def with_dictionaries(self, table: pa.Table) -> pa.Table:
+        """The table with dictionary columns again instead of the codes; call when all parts have been coded."""
+        for name, codes in self._columns.items():
+            at = table.schema.get_field_index(name)
+            chunks = [codes.with_dictionary(chunk) for chunk in table.column(at).chunks]
+            kind = pa.dictionary(pa.int32(), codes.kind)
+            table = table.set_column(at, table.schema.field(at).with_type(kind), pa.chunked_array(chunks, kind))
+        return table
+
+
+class _Codes:
+    """Codes for the strings of one column."""
+
+    def __init__(self) -> None:
+        self.kind: pa.DataType = pa.string()
+        """What the values are: strings or binary."""
+        self._known: dict[bytes, int] = {}
+        self._ordered: tuple[list[bytes], Any] | None = None
+        self._lock = threading.Lock()
+
+    def of(self, chunk: pa.DictionaryArray) -> pa.Array:
+        """The codes of a chunk's values."""
+        values = chunk.dictionary.view(pa.binary()).to_pylist()  # strings may be invalid
+        with self._lock:
+            self.kind = chunk.type.value_type
+            codes = np.array([self._known.setdefault(value, len(self._known)) for value in values], np.int32)
+        indices, is_valid = _numbers_of(chunk.indices)
+        if len(indices) and int(indices.view(np.uint32).max()) >= max(len(codes), is_valid is not None):
+            raise pa.ArrowInvalid("an index that its dictionary does not have")
+        return _array_of(codes.take(indices, mode="clip") if len(codes) else indices, is_valid)
+
+    def with_dictionary(self, codes: pa.Array) -> pa.DictionaryArray:
+        """An array with a dictionary, of the values with these codes."""
+        values, ranks = self._in_order()
+        numbers, is_valid = _numbers_of(codes)
+        numbers = ranks[numbers]
+        is_here = np.zeros(len(ranks), bool)
+        is_here[numbers] = True
+        if not is_here.all():  # with fewer values, the file may number them by fewer bits
+            numbers = (np.cumsum(is_here, dtype=np.int32) - 1)[numbers]
+            values = list(compress(values, is_here))
+        offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
+        dictionary = pa.Array.from_buffers(self.kind, len(values), buffers)
+        return pa.DictionaryArray.from_arrays(_array_of(numbers, is_valid), dictionary, safe=False)
+
+    def _in_order(self) -> tuple[list[bytes], Any]:
+        """All values in order, so that the same rows make the same file, and the place of each code's value in it."""
+        with self._lock:
+            if self._ordered is None:
+                values = sorted(self._known)
+                ranks = np.zeros(max(len(values), 1), np.int32)  # nulls have code 0
+                ranks[[self._known[value] for value in values]] = np.arange(len(values), dtype=np.int32)
+                self._ordered = values, ranks
+            return self._ordered
+
+
+def _numbers_of(array: pa.Array) -> tuple[Any, Any]:
+    """The integers of an array, 0 for nulls, and which are none; ``None`` if all are none."""
+    here = slice(array.offset, array.offset + len(array))
+    validity, data = array.buffers()
+    numbers = np.frombuffer(b"" if data is None else data, np.int32)[here]
+    if not array.null_count:
+        return numbers, None
+    is_valid = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")[here]
+    return numbers * is_valid.astype(np.int32), is_valid
+
+
+def _array_of(numbers: Any, is_valid: Any) -> pa.Array:
+    """The array that ``_numbers_of`` takes apart."""
+    validity = None if is_valid is None else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+    return pa.Array.from_buffers(pa.int32(), len(numbers), [validity, pa.py_buffer(numbers)])

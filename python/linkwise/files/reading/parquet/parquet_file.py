@@ -1,0 +1,217 @@
+"""A Parquet file: its metadata, and which of its row groups and columns are read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from linkwise._typing import Rows
+from linkwise.columns.dictionaries import has_dictionary_inside
+from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.key_types import is_text
+from linkwise.files.formats import one_clear_line
+from linkwise.files.locations import RemoteFile
+from linkwise.files.reading.parquet.statistics import (
+    groups_with,
+    strings_with_few_values,
+)
+from linkwise.files.reading.reader import (
+    Piece,
+    TableReader,
+    bytes_of_rows,
+)
+from linkwise.runtime.parallel import in_order
+
+_LONG_PAGE = 1 << 20  # bytes that most writers put into a page at most, before compression
+_PAGE = 1 << 16  # bytes that are read at once where memory is limited, …
+_BUFFER = 1 << 17  # … and of a local file where it is not
+_SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # to estimate the decoded size of a row
+
+
+class ParquetFile(TableReader):
+    """What is known of a Parquet file before its rows are read."""
+
+    def __init__(self, path: Path | RemoteFile, *, spool: IO[bytes] | None = None) -> None:
+        super().__init__(path, "parquet")
+        self._file = path
+        self._with_dictionaries: list[str] = []  # columns that everything() reads as dictionary columns
+        self._spool = spool  # an unnamed temporary file, closed with this reader
+        with one_clear_line("read", path):
+            if isinstance(path, Path):
+                path.open("rb").close()  # its error message is clearer than that of the library
+            self._metadata: pq.FileMetaData | None = None
+            with self._open() as file:
+                self._metadata = file.metadata
+                self._set_schema(file.schema_arrow)
+                self._needed, self._all_columns = self.columns, len(self.columns)
+                self._groups = list(range(file.metadata.num_row_groups))
+                # PyArrow can read nested dictionaries only by whole row groups; otherwise, some crash the process.
+                self._is_read_by_groups = any(map(has_dictionary_inside, self.schema.types))
+                self._estimate(file)
+                if self._metadata.num_row_groups and self._metadata.num_columns:
+                    # Only after the sampling above: asking for the codec of damaged metadata crashes the process.
+                    first = self._metadata.row_group(0)
+                    columns = [first.column(number) for number in range(self._metadata.num_columns)]
+                    self.compression = {column.path_in_schema: column.compression for column in columns}
+
+    def _open(self, *, in_pages: bool = False, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+        # Pre-buffering would keep what was read, and fetch whole row groups for their first rows.
+        buffer = _PAGE if in_pages else 0
+        how: Any = {"metadata": self._metadata, "page_checksum_verification": True, "read_dictionary": dictionaries}
+        if isinstance(self._file, Path):
+            # A buffer that stays in the caches: whole column chunks would be read into new memory.
+            return pq.ParquetFile(self._file, pre_buffer=False, buffer_size=buffer or _BUFFER, **how)
+        # Remote reads are combined over columns, and run at the same time.
+        return pq.ParquetFile(self._file.open(), pre_buffer=not in_pages, buffer_size=buffer, **how)
+
+    def _encoded_bytes(self, file: pq.ParquetFile) -> int:
+        """Encoded bytes of the columns and row groups that are read, before compression."""
+        groups = [file.metadata.row_group(group) for group in self._groups]
+        if self._named is None or not groups:
+            return sum(group.total_byte_size for group in groups)
+        paths = [groups[0].column(at).path_in_schema for at in range(file.metadata.num_columns)]
+        needed = [at for at, path in enumerate(paths) if path.split(".")[0] in self._needed]
+        return sum(group.column(at).total_uncompressed_size for group in groups for at in needed)
+
+    @property
+    def encoded_bytes(self) -> int:
+        """See ``Reader``. A share of the file, as far as it is read."""
+        assert self._metadata is not None
+        groups = map(self._metadata.row_group, range(self._metadata.num_row_groups))
+        whole = sum(group.total_byte_size for group in groups)
+        return self._file.stat().st_size * self._encoded // whole if isinstance(self._file, Path) and whole else 0
+
+    def _estimate(self, file: pq.ParquetFile) -> None:
+        """Estimate the memory of a row and of all rows from the first rows of some row groups."""
+        encoded, rows = self._encoded_bytes(file), int(self._lengths[self._groups].sum())
+        self._encoded = encoded
+        sampled = self._sampled_bytes(file) if rows and file.metadata.num_columns else 0
+        self._row_bytes = max(8 * len(self._needed), encoded // max(rows, 1), sampled)
+        self.size = max(2 * encoded, self._row_bytes * rows)
+        # How many a column has, at least; 0 for remote files, whose pages are not read one by one.
+        self._pages = encoded // (_LONG_PAGE * max(len(self._needed), 1)) if isinstance(self._file, Path) else 0
+
+    def _sampled_bytes(self, file: pq.ParquetFile) -> int:
+        """Bytes that a row takes in memory, by the largest sample."""
+        if self._is_read_by_groups:
+            first = file.read_row_group(self._groups[0], columns=self._named)
+            return bytes_of(first) // max(int(first.num_rows), 1)
+        fixed, sampled = 0, self._named
+        if len({*self._needed}) == len(self._needed) and not self._has_dots:
+            widths = {name: fixed_bytes(file.schema_arrow.field(name).type) for name in self._needed}
+            fixed = sum(width or 0 for width in widths.values())
+            sampled = [name for name, width in widths.items() if width is None]
+
+        def first_of(group: int, columns: list[str] | None) -> int:
+            with self._open(in_pages=True) as in_pages:
+                batch = next(in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=columns), None)
+            if batch is None or not batch.num_rows:
+                return 0
+            return bytes_of_rows(batch if sampled is None else batch.select(sampled)) // int(batch.num_rows)
+
+        groups = self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)] if sampled != [] else self._groups[:1]
+        # All columns of one group: on damaged metadata, reading raises an error; other access crashes the process.
+        asked = [(group, sampled if at else self._named) for at, group in enumerate(groups)]
+        return fixed + max(in_order(partial(first_of, *each) for each in asked))
+
+    def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
+        """See ``Reader``. Row groups whose statistics rule out a match are not read."""
+        before = self.columns
+        super().keep(columns, rows)
+        wanted = {*self.columns, *self._referenced}
+        self._needed = [name for name in before if name in wanted]
+        with one_clear_line("read", self.path), self._open() as file:
+            if rows is not None:
+                # PyArrow does not compare the statistics of some types.
+                with contextlib.suppress(pa.ArrowNotImplementedError):
+                    subset = self._fragment().subset(rows, schema=self._plain or file.schema_arrow)
+                    self._groups = [group.id for group in subset.row_groups]
+            self._estimate(file)
+
+    def _fragment(self) -> Any:
+        """The file as a dataset fragment, which evaluates statistics."""
+        import pyarrow.dataset  # noqa: PLC0415 - slow, as it looks for pandas
+        from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
+
+        of_parquet = pyarrow.dataset.ParquetFileFormat()
+        if isinstance(self._file, Path):
+            return of_parquet.make_fragment(str(self._file), LocalFileSystem())
+        return of_parquet.make_fragment(self._file.path, self._file.filesystem)
+
+    def leave_out(self, column: str, least: Any, greatest: Any) -> None:
+        """See ``Reader``."""
+        assert self._metadata is not None
+        self._groups = groups_with(self._metadata, column, least, greatest, self._groups)
+
+    def pieces(self) -> list[Piece]:
+        """See ``Reader``. Row groups."""
+        return [Piece(rows, rows * self._row_bytes) for rows in self._lengths.tolist()]
+
+    def only(self, first: int, end: int) -> None:
+        """See ``Reader``."""
+        self._groups = [group for group in self._groups if first <= group < end]
+        self.size = self._row_bytes * int(self._lengths[self._groups].sum())
+
+    def strings_with_few_values(self) -> list[str]:
+        """See ``Reader``. Not the columns of the filter, which is for strings."""
+        if self._plain is not None or not self._are_found_by_name:
+            return []
+        assert self._metadata is not None
+        names = [
+            name for name in self.columns if name not in self._referenced and is_text(self.schema.field(name).type)
+        ]
+        return strings_with_few_values(self._metadata, names, self._groups)
+
+    def read_dictionaries(self, columns: Sequence[str]) -> None:
+        """See ``Reader``."""
+        self._with_dictionaries = list(columns)
+
+    @property
+    def _are_found_by_name(self) -> bool:
+        """Whether PyArrow resolves each column's name to exactly that column."""
+        return not self._is_read_by_groups and not self._has_dots
+
+    @property
+    def _has_dots(self) -> bool:
+        """Whether a needed column's name could mean a nested field."""
+        return any("." in name for name in self._needed)
+
+    @property
+    def _named(self) -> list[str] | None:
+        """The columns to request from PyArrow; ``None``: all, also if a name with a dot could mean a nested field."""
+        is_clear = len(self._needed) < self._all_columns and not self._has_dots
+        return self._needed if is_clear else None
+
+    @property
+    def rows(self) -> int | None:
+        """See ``Reader``."""
+        assert self._metadata is not None
+        return int(self._metadata.num_rows) if self._are_found_by_name else None
+
+    @cached_property
+    def _lengths(self) -> Rows:
+        """Rows of each row group."""
+        assert self._metadata is not None
+        groups = range(self._metadata.num_row_groups)
+        return np.array([self._metadata.row_group(group).num_rows for group in groups], np.int64)
+
+    @property
+    def _ends(self) -> Rows:
+        return np.cumsum(self._lengths)
+
+
+def fixed_bytes(kind: pa.DataType) -> int | None:
+    """Bytes of a value in memory if its type determines them, otherwise ``None``."""
+    if pa.types.is_dictionary(kind) or pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+        return None
+    try:
+        return -(-int(kind.bit_width) // 8)
+    except ValueError:
+        return None
