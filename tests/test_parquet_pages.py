@@ -15,7 +15,7 @@ import pytest
 import linkwise
 from linkwise import _core
 from linkwise.encoders.thrift import parse
-from linkwise.files.reading.parquet import pages, parquet_reader
+from linkwise.files.reading.parquet import pages, parquet_file
 from linkwise.files.reading.parquet.pages import PageReader
 from linkwise.files.reading.parquet.parquet_reader import ParquetReader
 from test_parquet_writer import ROWS, TABLE
@@ -25,7 +25,13 @@ NESTED = {"list", "struct", "map"}
 
 
 @pytest.fixture
-def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes no single values."""
+    monkeypatch.setattr(pages, "_FEW", 1 << 60)
+
+
+@pytest.fixture
+def _always(_no_values: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Decodes single pages even if these are all."""
     monkeypatch.setattr(pages, "_WORTH_IT", 0)
 
@@ -84,6 +90,7 @@ def test_names_that_could_mean_other_columns(tmp_path: Path, found: dict[str, bo
     assert not found
 
 
+@pytest.mark.usefixtures("_no_values")
 def test_pages_are_decoded_only_where_they_are_few(tmp_path: Path, found: dict[str, bool]) -> None:
     """Texts have pages of 10 rows, numbers of 256, and a dictionary is needed as a whole."""
     names = np.array([f"{at % 2500:04}" * 50 for at in range(ROWS)])
@@ -116,17 +123,19 @@ def test_little_memory(tmp_path: Path, found: dict[str, bool]) -> None:
         assert {name for name, single in found.items() if single} == by_pages
 
 
+@pytest.mark.usefixtures("_no_values")
 def test_few_of_the_rows_that_pass_a_filter(
     tmp_path: Path, found: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their other columns are on few of the pages, unlike those of many rows, which are decoded at once."""
+    monkeypatch.setattr(PageReader, "may_take", lambda *_: False)
     random = np.random.default_rng(3)
     table = pa.table({"k": random.random(ROWS), "v": random.random(ROWS), "row": np.arange(ROWS)})
     path, out = tmp_path / "t.parquet", tmp_path / "out.parquet"
     pq.write_table(table, path, row_group_size=GROUP, use_dictionary=False, data_page_size=500, write_batch_size=50)
-    monkeypatch.setattr(parquet_reader, "_LONG_PAGE", 500)
+    monkeypatch.setattr(parquet_file, "_LONG_PAGE", 500)
     passed = table.filter(pc.field("v") < 0.5).sort_by("k")
-    for limit, by_pages in ((6, {"k", "v", "row"}), (100, set())):
+    for limit, by_pages in ((6, {"row"}), (100, set())):
         found.clear()
         linkwise.sort_file(path, out, by="k", filter="v < 0.5", limit=limit, strategy="cpu")
         assert pq.read_table(out).equals(passed.slice(0, limit))
@@ -173,21 +182,25 @@ def test_headers_of_pages(tmp_path: Path) -> None:
                 _core.parquet_pages(file.fileno(), at, end - 1)
             with pytest.raises(linkwise.Error, match="ends early"):
                 _core.parquet_pages(file.fileno(), len(whole), len(whole) + 1)
-        for begin, size, values, encoding in told.tolist():
-            header, header_bytes = parse(whole[at:])
-            data, of_encoding = (5, 2) if 5 in header else (8, 4)
-            assert (begin, size) == (at, header_bytes + header[3][1])
-            if data in header:
-                assert (values, encoding) == (header[data][1][1][1], header[data][1][of_encoding][1])
-            else:
-                assert values == -1 and 7 in header
-            at += size
-        assert at == end and told[told[:, 2] > 0, 2].sum() == 60
+        for begin, header_bytes, data_bytes, plain_bytes, kind, values, encoding, checksum in told.tolist():
+            header, read = parse(whole[at:])
+            data = next(field for field in (5, 8, 7) if field in header)
+            of_encoding = 4 if data == 8 else 2
+            assert (begin, header_bytes, data_bytes, plain_bytes) == (at, read, header[3][1], header[2][1])
+            assert (kind, checksum) == ({5: 0, 8: 1, 7: 2}[data], header[4][1] % (1 << 32))
+            assert (values, encoding) == (header[data][1][1][1], header[data][1][of_encoding][1])
+            at += header_bytes + data_bytes
+        assert at == end and told[told[:, 4] < 2, 5].sum() == 60
 
 
 @pytest.mark.usefixtures("_always")
-def test_damaged_pages_are_found_or_left_to_pyarrow(tmp_path: Path) -> None:
+@pytest.mark.parametrize("single_values", [False, True])
+def test_damaged_pages_are_found_or_left_to_pyarrow(
+    single_values: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With checksums, no changed byte goes unnoticed: rows are those that were written, or there is an error."""
+    if single_values:
+        monkeypatch.setattr(pages, "_FEW", 0)
     table = TABLE.select(["unique", "text", "bool"])
     path = tmp_path / "t.parquet"
     pq.write_table(
@@ -209,5 +222,5 @@ def test_damaged_pages_are_found_or_left_to_pyarrow(tmp_path: Path) -> None:
                 row = random.randrange(GROUP)
                 part = reader.find(name, {1: np.array([row])})
                 refused += part is None
-                assert part is None or part.column[part.positions[0]].equals(table[name][GROUP + row])
+                assert part is None or part.to_pylist() == [table[name][GROUP + row].as_py()]
     assert 0 < refused < 900

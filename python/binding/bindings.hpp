@@ -15,6 +15,7 @@ void bind_device(nanobind::module_& m);
 void bind_virtual_runtime(nanobind::module_& m);
 void bind_primitives(nanobind::module_& m);
 void bind_sort(nanobind::module_& m);
+void bind_parquet(nanobind::module_& m);
 void bind_rows(nanobind::module_& m);
 void bind_gathering(nanobind::module_& m);
 void bind_mapped_file(nanobind::module_& m);

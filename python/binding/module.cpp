@@ -37,6 +37,7 @@ NB_MODULE(_core, m) {
   bind_virtual_runtime(m);
   bind_primitives(m);
   bind_sort(m);
+  bind_parquet(m);
   bind_rows(m);
   bind_gathering(m);
   bind_mapped_file(m);

@@ -11,7 +11,6 @@
 #include "bindings.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
 #include "linkwise/primitives/host/json_depth.hpp"
-#include "linkwise/primitives/host/parquet_pages.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
 #include "linkwise/primitives/host/text_rows.hpp"
 #include "linkwise/primitives/host/top_k_filter.hpp"
@@ -178,30 +177,6 @@ void bind_rows(nb::module_& m) {
         return json_depth({reinterpret_cast<const char*>(text.data()), text.size()});
       },
       nb::arg("text"), "The maximum nesting depth of brackets and braces in a text of JSON values.");
-  m.def(
-      "parquet_pages",
-      [](int file, std::uint64_t begin, std::uint64_t end) {
-        std::vector<ParquetPage> pages;
-        {
-          const nb::gil_scoped_release release;
-          pages = parquet_pages(file, begin, end);
-        }
-        auto* const told = new std::int64_t[4 * pages.size()];
-        const nb::capsule owner(told, [](void* p) noexcept { delete[] static_cast<std::int64_t*>(p); });
-        auto* next = told;
-        for (const ParquetPage& page : pages) {
-          const std::uint64_t bytes = page.header_bytes + page.bytes;
-          *next++ = static_cast<std::int64_t>(begin);
-          *next++ = static_cast<std::int64_t>(bytes);
-          *next++ = page.kind == ParquetPage::Kind::data ? page.values : -static_cast<std::int64_t>(page.kind);
-          *next++ = page.encoding;
-          begin += bytes;
-        }
-        return nb::ndarray<nb::numpy, std::int64_t, nb::shape<-1, 4>>(told, {pages.size(), 4}, owner);
-      },
-      nb::arg("file"), nb::arg("begin"), nb::arg("end"),
-      "Of each page of a column chunk in an open file: where it begins, its bytes with its header, its values (-1: a "
-      "dictionary; -2: something else), and their encoding. Raises ``Error`` if the pages do not fill the chunk.");
   m.def(
       "end_of_last_row",
       [](const nb::bytes& text, char delimiter) {

@@ -80,6 +80,11 @@ def is_text(kind: pa.DataType) -> bool:
     return any(is_of(kind) for is_of in names)
 
 
+def has_narrow_offsets(kind: pa.DataType) -> bool:
+    """Whether a column of text has offsets of 32 bits."""
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
 def number_dtype(kind: pa.DataType) -> np.dtype[np.generic]:
     """The NumPy type that a column of that type, for which ``is_number`` holds, is sorted as."""
     empty = pa.nulls(0, _storage_of(kind))  # pa.array and to_pandas_dtype would import pandas

@@ -29,7 +29,12 @@ class FirstRows:
 
     def __init__(self, reader: Reader, keys: list[SortKey], limit: int, execution: ExecutionOptions) -> None:
         self._reader, self._keys, self._limit, self._execution = reader, keys, limit, execution
-        self._columns = outer_columns([key.column for key in keys], reader.columns)
+        needed = outer_columns([key.column for key in keys], reader.columns)
+        # Those of the filter are decoded anyway, so that they need not be fetched.
+        self._columns = [
+            *needed,
+            *(name for name in reader.filtered_by if name in reader.columns and name not in needed),
+        ]
         self._number = unused_name("number", self._columns)
         self._reports: list[SortReport] = []
         self._are_enough = False  # the best rows so far: as many as are wanted
@@ -40,17 +45,24 @@ class FirstRows:
         wanted = Candidates(self._keys[0].column, self._keys[0].descending, self._may_lie_between, self._positions_in)
         found = self._reader.candidates(self._columns, wanted, most_bytes)
         with steps.within("sort"):
-            count, rows = self._best_of(steps.timed("read", found))
+            count, best = self._best_of(steps.timed("read", found))
+        rows = best[self._number].to_numpy()
+        are_distinct = len({*self._reader.columns}) == len(self._reader.columns)
+        known = self._columns if are_distinct and self._reader.schema is not None else []
+        others = [name for name in self._reader.columns if name not in known] if known else None
         with steps.within("read"):
-            fetched = self._reader.fetch(np.sort(rows), most_bytes)
+            fetched = self._reader.fetch(np.sort(rows), most_bytes, others)
         steps.begin("rows")
         in_order = gather_rows(fetched, np.argsort(np.argsort(rows)))
+        if known:
+            columns = [(best if name in known else in_order)[name] for name in self._reader.columns]
+            in_order = pa.table(columns, schema=self._reader.schema)
         report = SortReport.together(self._reports)
         size = bytes_of(in_order) // max(in_order.num_rows, 1) * count
         return in_order, dataclasses.replace(report, rows=count, bytes=size)
 
-    def _best_of(self, parts: Iterator[Found]) -> tuple[int, Rows]:
-        """The number of all rows, and the row numbers of the first."""
+    def _best_of(self, parts: Iterator[Found]) -> tuple[int, pa.Table]:
+        """The number of all rows, and the first of them with their numbers."""
         held: list[pa.Table] = []
         count = rows = 0
         for part in parts:
@@ -59,7 +71,7 @@ class FirstRows:
             if not self._are_enough or rows > _HELD + 4 * self._limit:
                 held = [self._best(held)]
                 rows = held[0].num_rows
-        return count, self._best(held)[self._number].to_numpy()
+        return count, self._best(held)
 
     def _best(self, held: list[pa.Table]) -> pa.Table:
         whole = pa.concat_tables(held)

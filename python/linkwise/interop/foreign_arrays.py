@@ -14,7 +14,7 @@ import numpy.typing as npt
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import UsageError
-from linkwise.columns.key_types import column_of_array, is_number, is_text, number_dtype
+from linkwise.columns.key_types import column_of_array, has_narrow_offsets, is_number, is_text, number_dtype
 
 _CUDA = 2  # kDLCUDA
 MOST_NARROW_BYTES = int(np.iinfo(np.int32).max)
@@ -184,11 +184,6 @@ def text_of(
 
 def _validity(is_null: npt.NDArray[Any] | None) -> pa.Buffer | None:
     return None if is_null is None else pa.py_buffer(np.packbits(is_null == 0, bitorder="little"))
-
-
-def has_narrow_offsets(kind: pa.DataType) -> bool:
-    """Whether a column of text has offsets of 32 bits."""
-    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def large_text(kind: pa.DataType) -> pa.DataType:

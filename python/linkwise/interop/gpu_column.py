@@ -10,7 +10,8 @@ import numpy as np
 from linkwise import _core
 from linkwise._arrow import pa
 from linkwise._core import DeviceArray, UsageError
-from linkwise.interop.foreign_arrays import MOST_NARROW_BYTES, column_of, has_narrow_offsets, large_text, text_of
+from linkwise.columns.key_types import has_narrow_offsets
+from linkwise.interop.foreign_arrays import MOST_NARROW_BYTES, column_of, large_text, text_of
 from linkwise.runtime.session import open_session
 
 _WITH_A_VALUE, _TRUE = 0, 1  # the bytes whose bits Arrow has set

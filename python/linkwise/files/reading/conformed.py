@@ -253,9 +253,10 @@ class ConformedReader(Reader):
     def _has_type_of_file(self, column: str | None) -> bool:
         return column in self._of_file and self._inner.schema.field(column).type == self.schema.field(column).type
 
-    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
+    def fetch(self, rows: Rows, most_bytes: int | None, columns: Sequence[str] | None = None) -> pa.Table:
         """See ``Reader``."""
-        return self._conformed(self._inner.fetch(rows, most_bytes))
+        found = self._conformed(self._inner.fetch(rows, most_bytes))
+        return found if columns is None else found.select(list(columns))
 
     def check_unchanged(self) -> None:
         """See ``Reader``."""

@@ -86,9 +86,10 @@ class FieldsReader(Reader):
         for found in self._inner.candidates(self._needed(columns), inner, most_bytes, first):
             yield found._replace(rows=self._with_fields(found.rows, columns))
 
-    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
+    def fetch(self, rows: Rows, most_bytes: int | None, columns: Sequence[str] | None = None) -> pa.Table:
         """See ``Reader``."""
-        return self._with_fields(self._inner.fetch(rows, most_bytes))
+        found = self._with_fields(self._inner.fetch(rows, most_bytes))
+        return found if columns is None else found.select(list(columns))
 
     def check_unchanged(self) -> None:
         """See ``Reader``."""

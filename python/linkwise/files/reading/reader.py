@@ -172,10 +172,15 @@ class Reader(ABC):
         """
         raise NotImplementedError
 
-    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
-        """Fetch rows by their numbers, in ascending order. Only where single rows can be fetched.
+    @property
+    def filtered_by(self) -> list[str]:
+        """The columns of the filter."""
+        return []
 
-        With ``most_bytes``, as little as possible is in memory besides.
+    def fetch(self, rows: Rows, most_bytes: int | None, columns: Sequence[str] | None = None) -> pa.Table:
+        """Fetch rows by their numbers, in ascending order, with all or some columns.
+
+        Only where single rows can be fetched. With ``most_bytes``, as little as possible is in memory besides.
         """
         raise NotImplementedError
 

@@ -101,7 +101,12 @@ class SeveralTables(Reader):
             yield from reader.candidates(columns, wanted, most_bytes, first)
             first += reader.rows or 0
 
-    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
+    @property
+    def filtered_by(self) -> list[str]:
+        """See ``Reader``."""
+        return list(self._readers[0].filtered_by)
+
+    def fetch(self, rows: Rows, most_bytes: int | None, columns: Sequence[str] | None = None) -> pa.Table:
         """See ``Reader``."""
         parts: list[pa.Table] = []
         first = 0
@@ -109,7 +114,7 @@ class SeveralTables(Reader):
             end = first + (reader.rows or 0)
             of_this = rows[np.searchsorted(rows, first) : np.searchsorted(rows, end)]
             if len(of_this) or not parts:
-                parts.append(reader.fetch(of_this - first, most_bytes))
+                parts.append(reader.fetch(of_this - first, most_bytes, columns))
             first = end
         return pa.concat_tables(parts)
 

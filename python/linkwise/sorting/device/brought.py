@@ -14,10 +14,10 @@ from linkwise._arrow import pa, pc
 from linkwise._typing import Array
 from linkwise.columns.decode import decoded
 from linkwise.columns.gather import filled_chunks
-from linkwise.columns.key_types import is_number, is_text
+from linkwise.columns.key_types import has_narrow_offsets, is_number, is_text
 from linkwise.columns.ranks import ranked
 from linkwise.columns.take import take
-from linkwise.interop.foreign_arrays import MOST_NARROW_BYTES, column_of, has_narrow_offsets, text_of
+from linkwise.interop.foreign_arrays import MOST_NARROW_BYTES, column_of, text_of
 from linkwise.sorting.device.device_columns import GpuColumns, Parts
 
 _LONG_BYTES = 448  # in the mean

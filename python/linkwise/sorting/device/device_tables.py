@@ -11,7 +11,7 @@ import numpy as np
 
 from linkwise._arrow import pa
 from linkwise._core import DeviceArray, UsageError
-from linkwise.columns.key_types import is_text
+from linkwise.columns.key_types import has_narrow_offsets, is_text
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.device_arrays import (
     as_numbers,
@@ -23,7 +23,7 @@ from linkwise.interop.device_arrays import (
     single_array,
     stream_of,
 )
-from linkwise.interop.foreign_arrays import ArrowPart, can_lie_on_gpus, has_narrow_offsets
+from linkwise.interop.foreign_arrays import ArrowPart, can_lie_on_gpus
 from linkwise.interop.gpu_column import GpuColumn, as_dict
 from linkwise.interop.masked_array import MaskedArray, null_bytes, values_to_compare, with_nulls
 from linkwise.runtime.arguments import gpu_numbers

@@ -105,9 +105,9 @@ class CompactInput {
   std::size_t at_ = 0;
 };
 
-/// Reads a DataPageHeader or a DataPageHeaderV2, whose encodings have different numbers.
-void read_data_page(CompactInput& compact, std::int64_t encoding, ParquetPage& page) {
-  page.kind = ParquetPage::Kind::data;
+/// Reads a DataPageHeader, DataPageHeaderV2 or DictionaryPageHeader; the encoding has different numbers in them.
+void read_values(CompactInput& compact, ParquetPage::Kind kind, std::int64_t encoding, ParquetPage& page) {
+  page.kind = kind;
   compact.fields([&](std::int64_t number, Thrift type) {
     if (number == 1 && type == Thrift::i32) page.values = compact.whole();
     else if (number == encoding && type == Thrift::i32) page.encoding = compact.whole();
@@ -120,21 +120,23 @@ void read_data_page(CompactInput& compact, std::int64_t encoding, ParquetPage& p
 std::optional<ParquetPage> parquet_page(std::span<const std::uint8_t> header) {
   CompactInput compact(header);
   ParquetPage page;
-  std::int64_t bytes = -1;
+  std::int64_t bytes = -1, plain_bytes = 0;
   try {
     compact.fields([&](std::int64_t number, Thrift type) {
-      if (number == 3 && type == Thrift::i32) bytes = compact.whole();
-      else if (number == 5 && type == Thrift::structure) read_data_page(compact, 2, page);
-      else if (number == 8 && type == Thrift::structure) read_data_page(compact, 4, page);
-      else {
-        if (number == 7) page.kind = ParquetPage::Kind::dictionary;
-        compact.skip(type);
-      }
+      using enum ParquetPage::Kind;
+      if (number == 2 && type == Thrift::i32) plain_bytes = compact.whole();
+      else if (number == 3 && type == Thrift::i32) bytes = compact.whole();
+      else if (number == 4 && type == Thrift::i32) page.checksum = static_cast<std::uint32_t>(compact.whole());
+      else if (number == 5 && type == Thrift::structure) read_values(compact, data, 2, page);
+      else if (number == 7 && type == Thrift::structure) read_values(compact, dictionary, 2, page);
+      else if (number == 8 && type == Thrift::structure) read_values(compact, data_v2, 4, page);
+      else compact.skip(type);
     });
   } catch (const EndOfBytes&) {
     return std::nullopt;
   }
-  if (bytes < 0 || page.values < 0) throw Error("a page header without a size");
+  if (bytes < 0 || plain_bytes < 0 || page.values < 0) throw Error("a page header without a size");
+  page.plain_bytes = static_cast<std::uint64_t>(plain_bytes);
   page.header_bytes = compact.at();
   page.bytes = static_cast<std::uint64_t>(bytes);
   return page;

@@ -10,11 +10,13 @@
 namespace linkwise {
 
 struct ParquetPage {
-  enum class Kind : std::uint8_t { data, dictionary, other };
+  enum class Kind : std::uint8_t { data, data_v2, dictionary, other };
 
   Kind kind = Kind::other;
   std::uint64_t header_bytes = 0, bytes = 0;  // of what follows the header
-  std::int64_t values = 0, encoding = 0;      // of a data page
+  std::uint64_t plain_bytes = 0;              // when it is decompressed
+  std::int64_t values = 0, encoding = 0;      // of a data page or a dictionary
+  std::optional<std::uint32_t> checksum;      // CRC-32 of what follows the header
 
   bool operator==(const ParquetPage&) const = default;
 };

@@ -1,7 +1,8 @@
-"""Rows of a Parquet file by their numbers, for which only the pages that hold them are decoded.
+"""Rows of a Parquet file by their numbers, for which only the pages that hold them are read.
 
-PyArrow decodes whole column chunks. Here, the pages that are needed are copied, as they are encoded, into a file in
-memory, and PyArrow decodes that. Source: Apache Parquet, ``parquet.thrift``.
+PyArrow decodes whole column chunks. Here, of numbers and strings in the usual encodings, single values are taken from
+the pages; of other columns, the pages that are needed are copied, as they are encoded, into a file in memory, and
+PyArrow decodes that. Source: Apache Parquet, ``parquet.thrift``.
 """
 
 from __future__ import annotations
@@ -10,53 +11,28 @@ import base64
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linkwise import _core
 from linkwise._core import Error
 from linkwise._typing import Rows
+from linkwise.columns.gather import gather_rows
 from linkwise.encoders import parquet_layout as layout
 from linkwise.encoders.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, parse
+from linkwise.files.reading.parquet.chunk_pages import ChunkPages, pages_with
+from linkwise.files.reading.parquet.single_values import CODECS, may_take_values, values_in, width_of
 
 _WORTH_IT = 2  # times the bytes of all pages, to those of the pages with wanted rows
 _FOOTER = 1 << 16  # bytes of metadata in which most schemas end
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}  # "LZ4" means either of two
-_BY_DICTIONARY = (2, 8)  # encodings
-_DICTIONARY = -1  # of a page that has no values of the column
-
-
-class FoundRows(NamedTuple):
-    """A part of a column, and where in it the wanted rows are."""
-
-    column: pa.ChunkedArray
-    positions: Rows
-
-
-class _Chunk(NamedTuple):
-    """The pages of a column chunk that hold the wanted rows."""
-
-    codec: int
-    pages: list[list[int]]
-    """Where each begins, with its header, and its bytes."""
-    of_dictionary: int
-    """Bytes of the first page if that is the dictionary."""
-    rows: int
-    """Of the data pages."""
-    positions: Rows
-    """Of the wanted rows among these."""
-
-    @property
-    def bytes(self) -> int:
-        """Of all pages."""
-        return sum(size for _, size in self.pages)
+_USUAL = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}  # encodings of values and of levels
+_FEW = 4  # rows of the pages, to one that is wanted, from which single values are taken
 
 
 class PageReader:
-    """Decodes single pages of an open file, with ``most_rows`` at once.
+    """Reads rows from single pages of an open file, of which ``most_rows`` rows are decoded at once.
 
     ``schema`` is what PyArrow makes of the file's; its names are unique.
     """
@@ -66,8 +42,17 @@ class PageReader:
         columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
         self._places = {column.path: at for at, column in enumerate(columns) if column.max_repetition_level == 0}
 
-    def find(self, name: str, wanted: Mapping[int, Rows]) -> FoundRows | None:
-        """The part of a column that holds the wanted rows; ``None`` where whole chunks are to be decoded instead.
+    def may_take(self, name: str) -> bool:
+        """Whether single values can be taken of a column, as far as the metadata of its first row group tells."""
+        place = self._places.get(name)
+        if place is None or not self._metadata.num_row_groups:
+            return False
+        chunk = self._metadata.row_group(0).column(place)
+        is_usual = chunk.compression in CODECS and {*chunk.encodings} <= _USUAL
+        return is_usual and width_of(self._metadata.schema.column(place), self._schema.field(name).type) is not None
+
+    def find(self, name: str, wanted: Mapping[int, Rows]) -> pa.ChunkedArray | None:
+        """The wanted rows of a column; ``None`` where whole chunks are to be decoded instead.
 
         ``wanted`` has the rows of each row group, in ascending order. What is damaged is left to be found there.
         """
@@ -77,21 +62,34 @@ class PageReader:
         chunks = [self._metadata.row_group(group).column(place) for group in wanted]
         if any(chunk.compression not in _CODECS or chunk.file_path for chunk in chunks):
             return None
-        field = self._schema.field(name)
         try:
-            kept = [_pages_with(self._file, *each) for each in zip(chunks, wanted.values(), strict=True)]
-            needed, whole = sum(chunk.bytes for chunk in kept), sum(chunk.total_compressed_size for chunk in chunks)
-            if _WORTH_IT * needed > whole or sum(chunk.rows for chunk in kept) > self._most_rows:
-                return None
-            encoded = pa.py_buffer(_as_file(self._file, kept, field, self._schema_of(place)))
-            column = pq.ParquetFile(encoded, page_checksum_verification=True).read(use_threads=False).column(0)
+            kept = [pages_with(self._file, *each) for each in zip(chunks, wanted.values(), strict=True)]
+            found = self._single_values(kept, name)
+            is_worth_it = _WORTH_IT * sum(chunk.bytes for chunk in kept) <= sum(c.total_compressed_size for c in chunks)
+            return self._by_pages(kept, name) if found is None and is_worth_it else found
         except (Error, ValueError, KeyError, IndexError, TypeError, OSError, pa.ArrowException):
             return None
+
+    def _single_values(self, kept: Sequence[ChunkPages], name: str) -> pa.ChunkedArray | None:
+        if _FEW * sum(len(chunk.positions) for chunk in kept) > sum(chunk.rows for chunk in kept):
+            return None
+        if not all(map(may_take_values, kept)):
+            return None
+        column = self._metadata.schema.column(self._places[name])
+        values = values_in(self._file, kept, column, self._schema.field(name).type)
+        return None if values is None else pa.chunked_array([values])
+
+    def _by_pages(self, kept: Sequence[ChunkPages], name: str) -> pa.ChunkedArray | None:
+        field = self._schema.field(name)
         firsts = np.cumsum([0, *(chunk.rows for chunk in kept)])
-        if column.type != field.type or len(column) != firsts[-1]:
+        if firsts[-1] > self._most_rows:
+            return None
+        encoded = pa.py_buffer(_as_file(self._file, kept, field, self._schema_of(self._places[name])))
+        decoded = pq.ParquetFile(encoded, page_checksum_verification=True).read(use_threads=False)
+        if decoded.schema.types != [field.type] or decoded.num_rows != firsts[-1]:
             return None
         positions = [chunk.positions + first for chunk, first in zip(kept, firsts, strict=False)]
-        return FoundRows(column, np.concatenate(positions))
+        return gather_rows(decoded, np.concatenate(positions)).column(0)
 
     def _schema_of(self, place: int) -> list[Struct]:
         """The elements of the schema of one column: the root and a leaf."""
@@ -115,45 +113,23 @@ class PageReader:
         return elements
 
 
-def _pages_with(file: int, chunk: pq.ColumnChunkMetaData, rows: Rows) -> _Chunk:
-    """The pages of a column chunk with these rows. Raises ``Error`` if its pages do not add up."""
-    begin = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
-    pages = _core.parquet_pages(file, begin, begin + chunk.total_compressed_size)
-    extents, values, encodings = pages[:, :2], pages[:, 2], pages[:, 3]
-    is_data = values >= 0
-    counts = values[is_data]
-    ends = np.cumsum(counts)
-    if not len(ends) or ends[-1] != chunk.num_values:
-        raise Error("pages that do not add up to their column chunk")
-    of_row = np.searchsorted(ends, rows, "right")
-    is_first = np.diff(of_row, prepend=-1) > 0
-    needed = of_row[is_first]
-    shifts = np.cumsum(counts[needed]) - ends[needed]
-    positions = rows + shifts[np.cumsum(is_first) - 1]
-    by_dictionary = any(encoding in _BY_DICTIONARY for encoding in encodings[is_data][needed].tolist())
-    dictionary = extents[(values == _DICTIONARY) & by_dictionary].tolist()
-    kept = dictionary + extents[is_data][needed].tolist()
-    of_dictionary = sum(size for _, size in dictionary)
-    return _Chunk(_CODECS[chunk.compression], kept, of_dictionary, int(counts[needed].sum()), positions)
-
-
-def _as_file(source: int, chunks: Sequence[_Chunk], field: pa.Field, schema: list[Struct]) -> bytearray:
+def _as_file(source: int, chunks: Sequence[ChunkPages], field: pa.Field, schema: list[Struct]) -> bytearray:
     """A file of one column, with a row group for each chunk."""
     groups = []
     at = len(layout.MAGIC)
     for chunk in chunks:
-        size = chunk.bytes
+        size, of_dictionary = chunk.bytes, sum(page.bytes for page in chunk.dictionary)
         told: Struct = {
             layout.CHUNK_TYPE: schema[1][layout.TYPE],
             layout.ENCODINGS: (LIST, (I32, [0])),
             layout.PATH: (LIST, (BINARY, [field.name.encode()])),
-            layout.CODEC: (I32, chunk.codec),
+            layout.CODEC: (I32, _CODECS[chunk.codec]),
             layout.CHUNK_VALUES: (I64, chunk.rows),
             layout.UNCOMPRESSED_BYTES: (I64, size),  # required, but not used
             layout.CHUNK_BYTES: (I64, size),
-            layout.DATA_PAGES: (I64, at + chunk.of_dictionary),
+            layout.DATA_PAGES: (I64, at + of_dictionary),
         }
-        if chunk.of_dictionary:
+        if of_dictionary:
             told[layout.DICTIONARY_PAGE] = I64, at
         column = {layout.CHUNK_OFFSET: (I64, at), layout.CHUNK_METADATA: (STRUCT, told)}
         groups.append(
@@ -178,8 +154,8 @@ def _as_file(source: int, chunks: Sequence[_Chunk], field: pa.Field, schema: lis
     whole = bytearray(at + len(tail))
     whole[: len(layout.MAGIC)], whole[at:] = layout.MAGIC, tail
     left = memoryview(whole)[len(layout.MAGIC) :]
-    for begin, size in (page for chunk in chunks for page in chunk.pages):
-        if os.preadv(source, [left[:size]], begin) != size:
+    for page in (page for chunk in chunks for page in chunk.all):
+        if os.preadv(source, [left[: page.bytes]], page.begin) != page.bytes:
             raise Error("a page that ends early")
-        left = left[size:]
+        left = left[page.bytes :]
     return whole

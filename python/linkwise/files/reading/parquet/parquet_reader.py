@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -126,11 +128,24 @@ class ParquetReader(ParquetFile):
             yield from map(with_sound_dictionaries, batches)
 
     def is_read_sooner_by_keys(self, wanted: int, first_key: str) -> bool:
-        """See ``Reader``. Not if filtered rows may be on most pages, which would then be decoded twice."""
+        """See ``Reader``. Not if keys and filtered columns would be decoded twice, from most pages."""
         if not super().is_read_sooner_by_keys(wanted, first_key):
             return False
-        are_in_few = self._filter is None or wanted < max(len(self._groups), self._pages // 2)
-        return are_in_few or is_clustered(self._bounds_of(first_key), self._groups)
+        if self._filter is None or wanted < max(len(self._groups), self._pages // 2):
+            return True
+        return self._may_take([first_key, *self._referenced]) or is_clustered(self._bounds_of(first_key), self._groups)
+
+    def _may_take(self, columns: Sequence[str]) -> bool:
+        """Whether rows need not be decoded for single values of these columns."""
+        if not isinstance(self._file, Path) or not self._are_found_by_name:
+            return False
+        with self._file.open("rb") as file:
+            return all(map(self._page_reader(file, 0).may_take, columns))
+
+    def _page_reader(self, file: IO[bytes], most_rows: int) -> PageReader:
+        assert self._metadata is not None
+        with self._open() as opened:
+            return PageReader(file.fileno(), self._metadata, opened.schema_arrow, most_rows)
 
     def candidates(
         self, columns: Sequence[str], wanted: Candidates, most_bytes: int | None, first: int = 0
@@ -221,35 +236,44 @@ class ParquetReader(ParquetFile):
         numbers: Rows = positions + shifts[np.searchsorted(ends, positions, "right")]
         return numbers
 
-    def fetch(self, rows: Rows, most_bytes: int | None) -> pa.Table:
+    @property
+    def filtered_by(self) -> list[str]:
+        """See ``Reader``."""
+        return self._referenced
+
+    def fetch(self, rows: Rows, most_bytes: int | None, columns: Sequence[str] | None = None) -> pa.Table:
         """See ``Reader``. Row groups without any of these rows are not read; of few rows, only their pages are."""
         ends = self._ends
         of_row = np.searchsorted(ends, rows, "right")
         groups = of_row[np.diff(of_row, prepend=-1) > 0].tolist()  # np.unique would load numpy.ma
         wanted = {group: rows[of_row == group] - (ends[group] - self._lengths[group]) for group in groups}
+        names = self.columns if columns is None else list(columns)
         with one_clear_line("read", self.path):
-            found = self._from_pages(wanted, most_bytes)
+            found = self._from_pages(wanted, names, most_bytes)
             if not found.num_columns:
-                return self._from_groups(wanted, self._named, self.columns, most_bytes)
-            others = [name for name in self.columns if name not in found.schema.names]
+                return self._from_groups(wanted, self._named if columns is None else names, names, most_bytes)
+            others = [name for name in names if name not in found.schema.names]
             if others:
                 left = self._from_groups(wanted, others, others, most_bytes)
-            return pa.table([(left if name in others else found)[name] for name in self.columns], schema=self.schema)
+            schema = pa.schema([self.schema.field(name) for name in names], self.schema.metadata)
+            return pa.table([(left if name in others else found)[name] for name in names], schema=schema)
 
-    def _from_pages(self, wanted: dict[int, Rows], most_bytes: int | None) -> pa.Table:
-        """The wanted rows of each row group, of the columns in which they are on few of the pages."""
+    def _from_pages(self, wanted: dict[int, Rows], columns: list[str], most_bytes: int | None) -> pa.Table:
+        """The wanted rows of each row group, of the columns in which they are on few of the pages, or easily taken."""
         found: dict[str, pa.ChunkedArray] = {}
         if isinstance(self._file, Path) and self._are_found_by_name:
-            assert self._metadata is not None
-            with self._open() as opened:
-                schema = opened.schema_arrow
+            groups = list(wanted.items())
+            at_once = max(-(-len(groups) // len(os.sched_getaffinity(0))), 1)
+            some = [dict(groups[first : first + at_once]) for first in range(0, len(groups), at_once)]
+            most_rows = (_SINGLE_PAGES if most_bytes is None else most_bytes // _PARTS) // self._row_bytes
             with self._file.open("rb") as file:
-                most_rows = (_SINGLE_PAGES if most_bytes is None else most_bytes // _PARTS) // self._row_bytes
-                pages = PageReader(file.fileno(), self._metadata, schema, most_rows)
-                parts = in_order(partial(pages.find, name, wanted) for name in self.columns)
-                for name, part in zip(self.columns, parts, strict=True):
-                    if part is not None:
-                        found[name] = gather_rows(pa.table({name: part.column}), part.positions)[name]
+                pages = self._page_reader(file, most_rows // max(len(some), 1))
+                parts = in_order(partial(pages.find, name, each) for name in columns for each in some)
+                for name in columns:
+                    of_column = list(islice(parts, len(some)))
+                    present = [part for part in of_column if part is not None]
+                    if present and len(present) == len(of_column):
+                        found[name] = pa.chunked_array([chunk for part in present for chunk in part.chunks])
         return self._as_plain(with_sound_dictionaries(pa.table(found)))
 
     def _from_groups(

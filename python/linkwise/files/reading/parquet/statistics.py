@@ -65,7 +65,7 @@ def integer_bounds(metadata: pq.FileMetaData, column: str, kind: pa.DataType, gr
         return {}
     described = metadata.schema.column(at)
     bits = _BITS.get(described.physical_type)
-    if bits is None or not _has_unit_of_file(kind, json.loads(described.logical_type.to_json())):
+    if bits is None or not has_unit_of_file(kind, json.loads(described.logical_type.to_json())):
         return {}
     low = 0 if pa.types.is_unsigned_integer(kind) else -(1 << (bits - 1))  # raw values are signed
     bounds = {}
@@ -77,8 +77,8 @@ def integer_bounds(metadata: pq.FileMetaData, column: str, kind: pa.DataType, gr
     return bounds
 
 
-def _has_unit_of_file(kind: pa.DataType, logical: Mapping[str, Any]) -> bool:
-    """Whether the file's integers are those of this type."""
+def has_unit_of_file(kind: pa.DataType, logical: Mapping[str, Any]) -> bool:
+    """Whether the file's integers, of this logical type as JSON, are the values of this type."""
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
         return bool(_UNITS.get(str(logical.get("timeUnit"))) == kind.unit)
     return bool(pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_duration(kind))

@@ -1,0 +1,212 @@
+#include "linkwise/primitives/host/parquet_values.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "linkwise/error.hpp"
+
+namespace linkwise {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+constexpr std::int64_t null = -1;  // in place of the number of a value
+
+/// Takes bytes from the front of a page.
+class PageInput {
+ public:
+  explicit PageInput(Bytes bytes) : bytes_(bytes) {}
+
+  Bytes left() const { return bytes_; }
+
+  Bytes take(std::uint64_t count) {
+    if (count > bytes_.size()) throw Error("a page that ends early");
+    const Bytes taken = bytes_.first(count);
+    bytes_ = bytes_.subspan(count);
+    return taken;
+  }
+
+  std::uint32_t length() {
+    std::uint32_t value = 0;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);  // little endian, as this machine
+    return value;
+  }
+
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 35; shift += 7) {
+      const std::uint8_t part = take(1)[0];
+      value |= std::uint64_t{part & 0x7Fu} << shift;
+      if (part < 0x80) return value;
+    }
+    throw Error("a run of values that is too long");
+  }
+
+ private:
+  Bytes bytes_;
+};
+
+/// A run of small numbers: one that repeats, or several that are packed.
+struct Run {
+  std::uint64_t begin = 0, end = 0;
+  bool is_packed = false;
+  std::uint32_t repeated = 0;
+  Bytes packed;
+  int bits = 0;  // of each
+
+  std::uint32_t operator[](std::uint64_t at) const {
+    if (!is_packed) return repeated;
+    const std::uint64_t first = (at - begin) * static_cast<std::uint64_t>(bits), shift = first % 8;
+    std::uint64_t word = 0;
+    for (std::uint64_t byte = 0; 8 * byte < shift + static_cast<std::uint64_t>(bits); ++byte)
+      word |= std::uint64_t{packed[first / 8 + byte]} << (8 * byte);
+    return static_cast<std::uint32_t>((word >> shift) & ((std::uint64_t{1} << bits) - 1));
+  }
+};
+
+/// The runs of the hybrid of run-length encoding and bit packing, in order.
+class HybridRuns {
+ public:
+  HybridRuns(Bytes bytes, int bits) : input_(bytes), bits_(bits) { run_.bits = bits; }
+
+  /// The run that has a number, at or behind that of the last call.
+  const Run& at(std::uint64_t number) {
+    while (number >= run_.end) next();
+    return run_;
+  }
+
+  /// The run behind the last one.
+  const Run& next() {
+    const std::uint64_t head = input_.varint();
+    run_.begin = run_.end;
+    run_.is_packed = (head & 1) != 0;
+    if (run_.is_packed) {
+      const std::uint64_t whole = (head >> 1) * static_cast<std::uint64_t>(bits_);
+      run_.packed = input_.take(std::min<std::uint64_t>(whole, input_.left().size()));  // the last may be cut short
+      run_.end += bits_ == 0 ? 8 * (head >> 1) : 8 * run_.packed.size() / static_cast<std::uint64_t>(bits_);
+    } else {
+      const Bytes value = input_.take(static_cast<std::uint64_t>(bits_ + 7) / 8);
+      run_.repeated = 0;
+      for (std::size_t byte = 0; byte < value.size(); ++byte) run_.repeated |= std::uint32_t{value[byte]} << (8 * byte);
+      run_.end += head >> 1;
+    }
+    if (run_.end == run_.begin) throw Error("a run without values");
+    return run_;
+  }
+
+ private:
+  PageInput input_;
+  int bits_;
+  Run run_;
+};
+
+/// How many of a run's levels from `begin` to `end` are 1.
+std::uint64_t present(const Run& run, std::uint64_t begin, std::uint64_t end) {
+  if (!run.is_packed) return run.repeated != 0 ? end - begin : 0;
+  std::uint64_t count = 0;
+  for (; begin < end && (begin - run.begin) % 8 != 0; ++begin) count += run[begin];
+  for (; begin + 8 <= end; begin += 8)
+    count += static_cast<std::uint64_t>(std::popcount(run.packed[(begin - run.begin) / 8]));
+  for (; begin < end; ++begin) count += run[begin];
+  return count;
+}
+
+/// The numbers of the values at these places among those that are not null.
+std::vector<std::int64_t> numbers_of(std::span<const std::int64_t> places, Bytes levels) {
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(places.size());
+  HybridRuns runs(levels, 1);
+  const Run* run = nullptr;
+  std::uint64_t counted = 0, before = 0;  // levels so far, and how many of them are 1
+  for (const std::int64_t at : places) {
+    const auto place = static_cast<std::uint64_t>(at);
+    while (run == nullptr || place >= run->end) {
+      if (run != nullptr) before += present(*run, counted, run->end);
+      run = &runs.next();
+      counted = run->begin;
+    }
+    before += present(*run, counted, place);
+    counted = place;
+    numbers.push_back((*run)[place] != 0 ? static_cast<std::int64_t>(before) : null);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+void ParquetValues::set_dictionary(Bytes page, std::uint64_t values) {
+  dictionary_.assign(page.begin(), page.end());
+  entries_.clear();
+  if (values > page.size() / std::max<std::uint32_t>(width_, 4)) throw Error("a dictionary that ends early");
+  entries_.reserve(values);
+  PageInput input(page);
+  for (std::uint64_t i = 0; i < values; ++i) {
+    const std::uint64_t length = width_ != 0 ? width_ : input.length();
+    entries_.emplace_back(page.size() - input.left().size(), length);
+    input.take(length);
+  }
+}
+
+void ParquetValues::add(Bytes page, std::uint64_t values, std::int64_t encoding, std::span<const std::int64_t> places) {
+  if (places.empty()) return;
+  if (!std::ranges::is_sorted(places) || places.front() < 0 || static_cast<std::uint64_t>(places.back()) >= values)
+    throw Error("places that a page does not have");
+  PageInput input(page);
+  std::vector<std::int64_t> numbers;
+  if (may_be_null_) {
+    numbers = numbers_of(places, input.take(input.length()));
+    places = numbers;
+  }
+  if (encoding == plain) return add_plain(input.left(), places);
+  if (encoding != plain_dictionary && encoding != by_dictionary) throw Error("values of another encoding");
+  return add_by_dictionary(input.left(), places);
+}
+
+void ParquetValues::append(Bytes value) {
+  is_valid_.push_back(1);
+  bytes_.insert(bytes_.end(), value.begin(), value.end());
+  if (width_ == 0) offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
+}
+
+void ParquetValues::append_null() {
+  is_valid_.push_back(0);
+  bytes_.resize(bytes_.size() + width_);
+  if (width_ == 0) offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
+}
+
+void ParquetValues::add_plain(Bytes data, std::span<const std::int64_t> numbers) {
+  PageInput input(data);
+  std::int64_t next = 0;  // the number of the value that comes next
+  for (const std::int64_t number : numbers) {
+    if (number == null) {
+      append_null();
+    } else if (width_ != 0) {
+      const std::uint64_t begin = static_cast<std::uint64_t>(number) * width_;
+      if (begin + width_ > data.size()) throw Error("a page that ends early");
+      append(data.subspan(begin, width_));
+    } else {
+      for (; next < number; ++next) input.take(input.length());
+      PageInput value = input;  // the same may be wanted again
+      append(value.take(value.length()));
+    }
+  }
+}
+
+void ParquetValues::add_by_dictionary(Bytes data, std::span<const std::int64_t> numbers) {
+  PageInput input(data);
+  const int bits = std::ranges::all_of(numbers, [](auto number) { return number == null; }) ? 0 : input.take(1)[0];
+  if (bits > 32) throw Error("numbers of more than 32 bits");
+  HybridRuns runs(input.left(), bits);
+  for (const std::int64_t number : numbers) {
+    if (number == null) {
+      append_null();
+      continue;
+    }
+    const std::uint32_t entry = runs.at(static_cast<std::uint64_t>(number))[static_cast<std::uint64_t>(number)];
+    if (entry >= entries_.size()) throw Error("a value that the dictionary does not have");
+    append(Bytes(dictionary_).subspan(entries_[entry].first, entries_[entry].second));
+  }
+}
+
+}  // namespace linkwise

@@ -1,0 +1,219 @@
+"""Single values of Parquet files, taken from pages whose other values are not decoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import linkwise
+from linkwise import _core
+from linkwise.encoders.thrift import parse, serialised
+from linkwise.files.reading.parquet import pages
+from linkwise.files.reading.parquet.pages import PageReader
+from linkwise.files.reading.parquet.parquet_reader import ParquetReader
+from test_parquet_writer import ROWS, TABLE
+
+GROUP = 1500
+TAKEN = {"i32", "i64", "u64", "f32", "f64", "date", "time", "at", "text", "large", "raw", "few", "run", "seconds"}
+"""Columns whose values are in the file as in memory."""
+
+
+def some_null(values: Any, kind: pa.DataType, seed: int, share: float = 0.2) -> pa.Array:
+    absent = np.random.default_rng(seed).random(ROWS) < share
+    return pa.array([None if null else value for value, null in zip(values, absent, strict=True)], kind)
+
+
+def table_of(share: float) -> pa.Table:
+    numbers = np.random.default_rng(1).integers(-(1 << 30), 1 << 30, ROWS).tolist()
+    kinds: dict[str, tuple[Any, pa.DataType]] = {
+        "i32": (numbers, pa.int32()), "i64": (numbers, pa.int64()), "u64": (map(abs, numbers), pa.uint64()),
+        "f32": (map(float, numbers), pa.float32()), "f64": (map(float, numbers), pa.float64()),
+        "date": (numbers, pa.int32()), "time": (map(abs, numbers), pa.time64("us")),
+        "at": (numbers, pa.timestamp("us")),
+        "text": ([f"{n:o}" for n in numbers], pa.string()), "large": ([f"{n:x}" for n in numbers], pa.large_string()),
+        "raw": ([b"\xff" * (n % 5) for n in numbers], pa.binary()),
+        "few": ([f"f{n % 7}" for n in numbers], pa.string()),
+        "run": ([n // 600 for n in range(ROWS)], pa.int64()), "i8": ([n % 100 for n in numbers], pa.int8()),
+        "bool": ([n % 3 == 0 for n in numbers], pa.bool_()), "money": (numbers, pa.decimal128(20, 2)),
+        "seconds": (numbers, pa.timestamp("s")),
+    }  # fmt: skip
+    columns = {name: some_null(values, kind, at, share) for at, (name, (values, kind)) in enumerate(kinds.items())}
+    columns["date"] = columns["date"].cast(pa.date32())
+    columns["always"] = pa.nulls(ROWS, pa.int64())
+    columns["present"] = pa.array(numbers)
+    fields = [pa.field(name, array.type, name != "present") for name, array in columns.items()]
+    return pa.table(list(columns.values()), schema=pa.schema(fields))
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The columns of which single values were taken; others are decoded by pages or as a whole."""
+    monkeypatch.setattr(pages, "_FEW", 0)
+    names: set[str] = set()
+    single_values = PageReader._single_values
+
+    def noted(reader: PageReader, kept: Any, name: str) -> Any:
+        found = single_values(reader, kept, name)
+        if found is not None:
+            names.add(name)
+        return found
+
+    monkeypatch.setattr(PageReader, "_single_values", noted)
+    return names
+
+
+def some_rows(seed: int, count: int) -> Any:
+    return np.sort(np.random.default_rng(seed).choice(ROWS, count, replace=False)).astype(np.int64)
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.99])
+def test_values_of_every_type(codec: str, share: float, tmp_path: Path, taken: set[str]) -> None:
+    table, path = table_of(share), tmp_path / "t.parquet"
+    for dictionary in (False, True):
+        pq.write_table(
+            table, path, row_group_size=GROUP, compression=codec, use_dictionary=dictionary, data_page_size=700,
+            write_batch_size=50, dictionary_pagesize_limit=3000, write_page_checksum=dictionary,
+        )  # fmt: skip
+        whole = pq.read_table(path)
+        for seed, count in ((3, 5), (4, 300), (5, ROWS)):
+            taken.clear()
+            rows = some_rows(seed, count)
+            fetched = ParquetReader(path).fetch(rows, None)
+            fetched.validate(full=True)
+            assert fetched.equals(whole.take(rows)) and fetched.schema.equals(whole.schema)
+            assert taken == TAKEN | {"always", "present"}
+
+
+def test_other_pages_are_decoded(tmp_path: Path, taken: set[str]) -> None:
+    """Those of the second version, and those with other encodings."""
+    table, path = table_of(0.2).select(["i64", "text", "f64"]), tmp_path / "t.parquet"
+    rows = some_rows(6, 9)
+    for how in (
+        {"data_page_version": "2.0"},
+        {
+            "use_dictionary": False,
+            "column_encoding": {"i64": "DELTA_BINARY_PACKED", "text": "DELTA_BYTE_ARRAY", "f64": "BYTE_STREAM_SPLIT"},
+        },
+        {"compression": "lz4"},
+        {"compression": "gzip"},
+    ):
+        pq.write_table(table, path, row_group_size=GROUP, **how)
+        assert ParquetReader(path).fetch(rows, None).equals(table.take(rows))
+        assert not taken
+
+
+@pytest.mark.parametrize("writer", ["duckdb", "polars", "linkwise"])
+def test_files_of_other_writers(writer: str, tmp_path: Path, taken: set[str]) -> None:
+    path = tmp_path / "t.parquet"
+    plain = TABLE.drop_columns(["a.b", "category", "struct", "map", "list", "none"])
+    if writer == "duckdb":
+        duckdb.from_arrow(plain).write_parquet(str(path), row_group_size=2048)
+    elif writer == "polars":
+        pl.from_arrow(plain).write_parquet(path, row_group_size=GROUP, data_page_size=600)  # type: ignore[union-attr]
+    else:
+        pq.write_table(plain, tmp_path / "in.parquet")
+        linkwise.sort_file(tmp_path / "in.parquet", path, by="unique", row_group_rows=GROUP, strategy="cpu")
+    whole = pq.read_table(path)
+    for seed in range(4):
+        rows = some_rows(seed, 30)
+        assert ParquetReader(path).fetch(rows, None).equals(whole.take(rows))
+    assert {"unique", "text"} <= taken
+
+
+def test_which_way_rows_are_fetched(tmp_path: Path, taken: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Single values of few rows on many pages, not of most of them; keys and filtered columns not a second time."""
+    monkeypatch.setattr(pages, "_FEW", 4)
+    table, path, out = table_of(0.2), tmp_path / "t.parquet", tmp_path / "out.parquet"
+    pq.write_table(table, path, row_group_size=GROUP, data_page_size=700, write_batch_size=50)
+    for count, are_taken in ((9, True), (ROWS, False)):
+        taken.clear()
+        assert (
+            ParquetReader(path).fetch(some_rows(1, count), None).equals(pq.read_table(path).take(some_rows(1, count)))
+        )
+        assert ("i64" in taken) is are_taken
+    taken.clear()
+    linkwise.sort_file(path, out, by=["i64", "text"], filter="f64 < 0 and few = 'f2'", limit=50)
+    kept = pq.read_table(path).filter((pc.field("f64") < 0) & (pc.field("few") == "f2"))
+    assert pq.read_table(out).equals(kept.sort_by([("i64", "ascending"), ("text", "ascending")]).slice(0, 50))
+    assert {"present", "date"} <= taken and not taken & {"i64", "text", "f64", "few"}
+
+
+hybrid = st.lists(
+    st.one_of(st.tuples(st.integers(1, 30), st.integers(0, 7)), st.lists(st.integers(0, 7), min_size=8, max_size=8)),
+    min_size=1, max_size=6,
+)  # fmt: skip
+
+
+@given(hybrid, st.data())
+def test_runs_and_packed_values(runs: list[Any], data: st.DataObject) -> None:
+    """By an encoder of our own, as PyArrow never makes some sequences of runs."""
+    encoded, values = bytearray([3]), []
+    for run in runs:
+        if isinstance(run, tuple):
+            encoded += bytes([run[0] << 1, run[1]])
+            values += [run[1]] * run[0]
+        else:
+            bits = sum(value << (3 * at) for at, value in enumerate(run))
+            encoded += bytes([1 << 1 | 1]) + bits.to_bytes(3, "little")
+            values += run
+    places = np.array(sorted(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20))), np.int64)
+    found = _core.ParquetValues(4, False)
+    found.set_dictionary(np.arange(8, dtype=np.uint32).view(np.uint8), 8)
+    found.add(np.frombuffer(encoded, np.uint8), len(values), 8, places)
+    assert found.parts()[2].view(np.uint32).tolist() == [values[at] for at in places]
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
+def test_sizes_that_are_not_those_of_the_header(codec: str, tmp_path: Path, taken: set[str]) -> None:
+    """Such pages are left to PyArrow, which refuses them where it would not know how much to decompress."""
+    path = tmp_path / "t.parquet"
+    table = pa.table({"k": np.arange(ROWS)})
+    pq.write_table(table, path, compression=codec, use_dictionary=False, write_statistics=False)
+    whole = bytearray(path.read_bytes())
+    header, size = parse(bytes(whole[4:]))
+    assert header[2][1] > 64
+    told = serialised(header | {2: (header[2][0], header[2][1] + 1)})
+    assert len(told) == size
+    whole[4 : 4 + size] = told
+    path.write_bytes(whole)
+    rows = some_rows(1, 9)
+    if codec == "none":
+        assert ParquetReader(path).fetch(rows, None).equals(table.take(rows))
+    else:
+        with pytest.raises(linkwise.Error, match=r"t\.parquet"):
+            ParquetReader(path).fetch(rows, None)
+    assert not taken
+
+
+def test_damaged_pages() -> None:
+    """Whatever the bytes: values, or an error."""
+    random, refused = Random(2), 0
+    for trial in range(4000):
+        values = _core.ParquetValues(random.choice([0, 4, 8]), random.random() < 0.5)
+        page = np.frombuffer(random.randbytes(random.randrange(200)), np.uint8) & random.choice([1, 3, 15, 255])
+        count = random.randrange(1, 40)
+        places = np.array(sorted(random.randrange(count) for _ in range(5)), np.int64)
+        try:
+            values.set_dictionary(page[: random.randrange(len(page) + 1)], random.randrange(4))
+            values.add(page, count, random.choice([0, 2, 8]), places)
+        except linkwise.Error as error:
+            refused += 1
+            assert str(error)
+        else:
+            assert len(values.parts()[0]) == 5, trial
+    assert 400 < refused < 3800
+    for places in ([2], [-1], [1, 0]):
+        with pytest.raises(linkwise.Error, match="places"):
+            _core.ParquetValues(4, False).add(np.zeros(8, np.uint8), 2, 0, np.array(places, np.int64))
