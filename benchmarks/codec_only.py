@@ -2,10 +2,11 @@
 
     python benchmarks/codec_only.py IN OUT
     python benchmarks/codec_only.py --decode IN …
+    python benchmarks/codec_only.py --decode=a,b IN …
 
 By Linkwise's own reader and writer, so with PyArrow's codec, in memory, rows in the order they are in. ``files.py``
 runs it beside the sorts with ``--bounds``: a sort that takes little longer is bound by the codec. With ``--decode``,
-files are only decoded: where most rows are left out, that is what remains.
+files are only decoded, all columns or some: where most rows are left out, that is what remains.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")  # as the command line does
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from linkwise.cli.main import _WithoutPandas
 from linkwise.files.formats import FileOptions
@@ -32,15 +34,18 @@ def main(source: Path, out: Path) -> None:
         writer.flush()
 
 
-def decode(sources: list[Path]) -> None:
-    """Read all rows and columns."""
+def decode(sources: list[Path], columns: list[str] | None) -> None:
+    """Read all rows."""
     for source in sources:
-        open_reader([source], FileOptions()).everything()
+        reader = open_reader([source], FileOptions())
+        reader.keep(columns, None)
+        reader.everything()
 
 
 if __name__ == "__main__":
     sys.meta_path.insert(0, _WithoutPandas())  # as the command line does: PyArrow would load it, for half a second
-    if sys.argv[1] == "--decode":
-        decode([Path(each) for each in sys.argv[2:]])
+    how, _, named = sys.argv[1].partition("=")
+    if how == "--decode":
+        decode([Path(each) for each in sys.argv[2:]], named.split(",") if named else None)
     else:
         main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -231,8 +231,9 @@ def programs_of(
     for name, text in texts.items():
         if name in ("codec", "decode"):
             files = [source, out[name]] if name == "codec" else [source, folder / RIGHT][: 1 + (case.right is not None)]
-            command = [Path(__file__).with_name("codec_only.py"), *(["--decode"] if name == "decode" else []), *files]
-            programs[name] = Fresh([sys.executable, *map(str, command)])
+            how = [] if name == "codec" else [f"--decode={','.join(decoded_whole(case))}".removesuffix("=")]
+            command = [sys.executable, Path(__file__).with_name("codec_only.py"), *how, *files]
+            programs[name] = Fresh([*map(str, command)])
         elif case.warm:
             programs[name] = Warm(filled(text, name))
         elif name == "linkwise":
@@ -241,6 +242,13 @@ def programs_of(
         else:
             programs[name] = Fresh([sys.executable, "-c", filled(text, name)])
     return programs, source, out
+
+
+def decoded_whole(case: Case) -> list[str]:
+    """The columns of which all values are needed, where a limit leaves few rows; otherwise none, for all."""
+    if case.limit is None:
+        return []
+    return [*dict.fromkeys([*(name for name, _ in case.keys), *([case.below[0]] if case.below is not None else [])])]
 
 
 def measure(

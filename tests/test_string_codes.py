@@ -18,6 +18,9 @@ from hypothesis import strategies as st
 
 import linkwise
 from linkwise.columns.string_codes import StringCodes
+from linkwise.encoders import parquet_layout as layout
+from linkwise.encoders.parquet_footer import metadata_of
+from linkwise.encoders.thrift import parse
 from linkwise.files import file_sort
 from linkwise.files.reading.parquet.parquet_reader import ParquetReader
 
@@ -175,3 +178,32 @@ def test_strings_that_are_no_text(tmp_path: Path) -> None:
     linkwise.sort_file(tmp_path / "in.parquet", tmp_path / "out.parquet", by="k")
     found = pq.read_table(tmp_path / "out.parquet")["s"].cast(pa.binary())
     assert b"".join(found.to_pylist()) == letters[np.argsort(keys)].tobytes()
+
+
+def test_page_indexes_tell_the_values_of_each_page(tmp_path: Path) -> None:
+    """The least and the greatest of each, though PyArrow gets numbers and a dictionary."""
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    rows = np.arange(ROWS)
+    city = pa.array([f"city {row // 500:03}" for row in rows])
+    shuffled = np.random.default_rng(1).permutation(ROWS)
+    pq.write_table(pa.table({"k": shuffled, "city": city.take(pa.array(shuffled))}), source)
+    linkwise.sort_file(source, out, by="k", page_index=True, row_group_rows=ROWS // 2)
+    whole = out.read_bytes()
+    metadata, _ = metadata_of(memoryview(whole))
+    first = pages = 0
+    for group in metadata[layout.ROW_GROUPS][1][1]:
+        chunk = group[layout.COLUMNS][1][1][1]
+        index, offsets = (
+            parse(whole[chunk[at][1] : chunk[at][1] + chunk[size][1]])[0]
+            for at, size in (
+                (layout.COLUMN_INDEX, layout.COLUMN_INDEX_SIZE), (layout.OFFSET_INDEX, layout.OFFSET_INDEX_SIZE),
+            )
+        )  # fmt: skip
+        begins = [first + page[3][1] for page in offsets[layout.PAGES][1][1]]
+        first += group[layout.GROUP_ROWS][1]
+        for begin, end, least, greatest in zip(
+            begins, [*begins[1:], first], index[2][1][1], index[3][1][1], strict=True
+        ):
+            assert (least, greatest) == (city[begin].as_py().encode(), city[end - 1].as_py().encode())
+            pages += 1
+    assert first == ROWS and pages > 2

@@ -16,8 +16,8 @@ from linkwise.columns.sort_keys import By, Descending, Nulls, Selection, listed
 from linkwise.files.file_join import FileJoin, JoinRequest, open_sides
 from linkwise.files.formats import FileOptions
 from linkwise.files.locations import Source
+from linkwise.files.reading.within_memory import memory_to_use
 from linkwise.files.sort_file import keys_of_files, opened, sort_into
-from linkwise.files.spilling.external_sort import memory_to_use
 from linkwise.interop.containers import Contents
 from linkwise.joining.matching import Columns, How, Order, Presorted, Validate
 from linkwise.runtime.execution import ExecutionOptions, JoinExecution, SortExecution, takes_execution

@@ -20,8 +20,8 @@ from linkwise.files.locations import Location, Source
 from linkwise.files.reading.fields_reader import FieldsReader
 from linkwise.files.reading.reader import Reader, unchanged
 from linkwise.files.reading.readers import keep_of_tables, open_readers
+from linkwise.files.reading.within_memory import is_too_large, memory_to_use, read_within
 from linkwise.files.spilling.external_join import Side, SpilledJoin
-from linkwise.files.spilling.external_sort import is_too_large, memory_to_use, read_within
 from linkwise.files.spilling.grace_join import GraceJoin
 from linkwise.files.streamed_join import StreamedJoin
 from linkwise.files.writing.free_space import Outlook, check_room_for_runs

@@ -21,7 +21,7 @@ from linkwise.columns.sort_keys import Selection, SortKey
 from linkwise.columns.string_codes import StringCodes
 from linkwise.files.first_rows import FirstRows
 from linkwise.files.reading.reader import Reader
-from linkwise.files.spilling.external_sort import BATCHES_IN_MEMORY, SpillSort, is_too_large, read_within
+from linkwise.files.reading.within_memory import BATCHES_IN_MEMORY, is_too_large, read_within
 from linkwise.files.writing.writer import TableWriter
 from linkwise.interop.containers import ONE_COLUMN, Contents
 from linkwise.runtime.execution import ExecutionOptions
@@ -160,6 +160,8 @@ class FileSort:
             write_table(best)
             how = "a batch at a time"
         else:
+            from linkwise.files.spilling.external_sort import SpillSort  # noqa: PLC0415 - seldom needed
+
             spill = SpillSort(
                 self._keys, self._sort_batch, self._selection.unique, self._memory, self._reader.size, self._directory,
                 self._execution.verify, on_progress,

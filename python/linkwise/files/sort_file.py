@@ -19,7 +19,7 @@ from linkwise.files.listing import check_output, expand
 from linkwise.files.locations import Location, RemoteFile, Source, target_of
 from linkwise.files.reading.reader import Reader, unchanged
 from linkwise.files.reading.readers import keep_of_tables, open_reader
-from linkwise.files.spilling.external_sort import is_too_large, memory_to_use
+from linkwise.files.reading.within_memory import is_too_large, memory_to_use
 from linkwise.files.writing.directory_writer import writer_of
 from linkwise.files.writing.free_space import check_room_for_output, check_room_for_runs
 from linkwise.files.writing.writer import TableWriter, format_of_output

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from linkwise._shown import format_seconds
-from linkwise.joining.report import JoinReport
 from linkwise.sorting.report import SortReport
+
+if TYPE_CHECKING:  # a sort does not load it
+    from linkwise.joining.report import JoinReport
 
 _STEPS = ("read", "table", "join", "keys", "sort", "ties", "verify", "rows", "spill", "merge", "write")
 """The steps in the order in which they are listed."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from linkwise._core import Machine, Place, TimelineEntry, UsageError
-from linkwise.joining.report import JoinReport
 from linkwise.runtime.atomic_file import write_json
 from linkwise.sorting.report import SortReport
+
+if TYPE_CHECKING:  # a sort does not load it
+    from linkwise.joining.report import JoinReport
 
 _STREAMS, _LINKS = 1, 2
 

@@ -18,7 +18,6 @@ from linkwise.columns.inside import column_named
 from linkwise.columns.sort_keys import SortKey
 from linkwise.runtime.execution import ExecutionOptions
 from linkwise.runtime.host_memory import uninitialised
-from linkwise.sorting.device.gpu_order import order_on_gpus
 from linkwise.sorting.host_sort import row_number_bytes, sort_keys
 from linkwise.sorting.report import SortReport, Steps
 
@@ -130,6 +129,9 @@ class RowKeys:
         return self._order(execution, wants_words=True)
 
     def _order(self, execution: ExecutionOptions, *, wants_words: bool) -> tuple[Array, Array | None, SortReport]:
+        # Single numbers are sorted without it, and start sooner.
+        from linkwise.sorting.device.gpu_order import order_on_gpus  # noqa: PLC0415
+
         steps = Steps()
         found = order_on_gpus(self._columns, *self._directions, execution)
         if found is not None:

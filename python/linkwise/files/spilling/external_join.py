@@ -19,7 +19,8 @@ from linkwise.columns.decode import decoded
 from linkwise.columns.gather_pyarrow import empty_table
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.reading.reader import in_parts, numbered, unused_name
-from linkwise.files.spilling.external_sort import BATCHES_IN_MEMORY, SpillSort
+from linkwise.files.reading.within_memory import BATCHES_IN_MEMORY
+from linkwise.files.spilling.external_sort import SpillSort
 from linkwise.joining.joined_rows import KeyPairs
 from linkwise.joining.matching import How, Order, not_presorted
 from linkwise.joining.type_promotion import common_type, comparable, has_floats

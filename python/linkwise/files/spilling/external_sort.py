@@ -9,12 +9,11 @@ Rows with equal keys keep their order: batches are in input order, and so are ru
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -23,56 +22,23 @@ from linkwise._core import UsageError
 from linkwise.columns.dictionaries import SharedDictionaries
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import SortKey
-from linkwise.files.reading.reader import Reader, Seen, bytes_of_rows, not_looked_at, size_of_all, slices_within
+from linkwise.files.reading.reader import bytes_of_rows, slices_within
+from linkwise.files.reading.within_memory import BATCHES_IN_MEMORY
 from linkwise.files.spilling.run_front import RunFront
 from linkwise.files.spilling.spill_file import Run, SpillFile
-from linkwise.interop.containers import Contents
-from linkwise.runtime.arguments import parse_bytes
 from linkwise.runtime.execution import Progress
-from linkwise.runtime.host_memory import host_memory, resident_memory
+from linkwise.runtime.host_memory import resident_memory
 from linkwise.sorting.row_keys import RowKeys
 
 SortBatch = Callable[[pa.Table], pa.Table]
-BATCHES_IN_MEMORY = 8  # those read ahead, the one being sorted, its sorted copy, and memory for sorting and writing
 _FRONTS_IN_MEMORY = 6  # per run: the one that is merged, the next one, and memory for sorting and writing
 _SMALL = 256 << 20  # bytes; within less memory, allocators retain nothing
 _BLOCKS = 4  # of a front, so that most of what is read is merged each time
-_ROOM = 3  # times the size of the input: input, result and intermediate data
 _DICTIONARIES = 16  # all values of a shared dictionary may take memory / _DICTIONARIES
 _LEAST_BLOCK = 1 << 14  # bytes; with smaller blocks, the time goes into opening and closing them
 _MOST_RUNS = 1024  # per sort; all of them may be read at the same time
 _RUNS_OF_A_PIPE = 64  # runs merged at a time where the size of the input is unknown
 _LEAST_MERGED = 8  # runs merged at a time: sizes are estimates, and merging single runs would never end
-
-
-def memory_to_use(limit: int | str | None) -> int:
-    """Bytes of host memory to use: the given limit, or all that is free. Raises ``UsageError``."""
-    return host_memory("MemAvailable") if limit is None else parse_bytes(limit, host_memory("MemTotal"))
-
-
-class ReadWithin(NamedTuple):
-    """The contents of several files: everything, or the batches of each, which are still to be read."""
-
-    everything: list[Contents] | None
-    batches: list[Iterator[Contents]]
-
-
-def is_too_large(readers: Sequence[Reader], memory: int) -> bool:
-    """Whether the inputs are known not to fit into memory."""
-    return _ROOM * (size_of_all(readers) or 0) > memory
-
-
-def read_within(readers: Sequence[Reader], memory: int, seen: Seen = not_looked_at) -> ReadWithin:
-    """Read everything, and pass it to ``seen``, if it can be processed in memory; otherwise return batches."""
-    if size_of_all(readers) is not None and not is_too_large(readers, memory):
-        return ReadWithin([reader.everything(seen) for reader in readers], [])
-    most_bytes = max(memory // (BATCHES_IN_MEMORY * len(readers)), 1)
-    batches = [reader.batches(most_bytes) for reader in readers]
-    first = [list(itertools.islice(of_one, 2)) for of_one in batches]
-    if all(len(some) < 2 for some in first):
-        everything = [some[0] if some else of.everything() for some, of in zip(first, readers, strict=True)]
-        return ReadWithin([seen(table) for table in everything], [])
-    return ReadWithin(None, [itertools.chain(some, rest) for some, rest in zip(first, batches, strict=True)])
 
 
 @dataclass(frozen=True)
