@@ -12,7 +12,7 @@ from linkwise._typing import Rows
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.inside import outer_columns
-from linkwise.columns.key_types import arrow_of_numbers
+from linkwise.columns.key_types import arrow_of_numbers, is_number
 from linkwise.columns.sort_keys import Selection, SortKey
 from linkwise.files.reading.parquet.statistics import integer_of
 from linkwise.files.reading.reader import Candidates, Found, Reader, unused_name
@@ -29,16 +29,18 @@ class FirstRows:
 
     def __init__(self, reader: Reader, keys: list[SortKey], limit: int, execution: ExecutionOptions) -> None:
         self._reader, self._keys, self._limit, self._execution = reader, keys, limit, execution
-        needed = outer_columns([key.column for key in keys], reader.columns)
-        # Those of the filter are decoded anyway, so that they need not be fetched.
-        self._columns = [
-            *needed,
-            *(name for name in reader.filtered_by if name in reader.columns and name not in needed),
-        ]
+        sorted_by = outer_columns([key.column for key in keys], reader.columns)
+        # Those of the filter are decoded with them anyway, and kept if they are small.
+        filtered_by = [name for name in reader.filtered_by if name in reader.columns and self._is_number(name)]
+        self._columns = list(dict.fromkeys([*sorted_by, *filtered_by]))
         self._number = unused_name("number", self._columns)
         self._reports: list[SortReport] = []
         self._are_enough = False  # the best rows so far: as many as are wanted
         self._last: int | None = None  # the first key of the last of these, if statistics can tell what is beyond it
+
+    def _is_number(self, name: str) -> bool:
+        assert self._reader.schema is not None
+        return is_number(self._reader.schema.field(name).type)
 
     def fetch(self, most_bytes: int | None, steps: Steps) -> tuple[pa.Table, SortReport]:
         """The rows in order. With ``most_bytes``, about as much is in memory at once."""
@@ -46,20 +48,27 @@ class FirstRows:
         found = self._reader.candidates(self._columns, wanted, most_bytes)
         with steps.within("sort"):
             count, best = self._best_of(steps.timed("read", found))
+        in_order = self._with_all_columns(best, most_bytes, steps)
+        report = SortReport.together(self._reports)
+        size = bytes_of(in_order) // max(in_order.num_rows, 1) * count
+        return in_order, dataclasses.replace(report, rows=count, bytes=size)
+
+    def _with_all_columns(self, best: pa.Table, most_bytes: int | None, steps: Steps) -> pa.Table:
+        """The best rows, with the columns that have not been decoded yet."""
+        columns, schema = self._reader.columns, self._reader.schema
+        assert schema is not None
+        known = self._columns if len({*columns}) == len(columns) else []  # names are not unique otherwise
+        others = [name for name in columns if name not in known] if known else None
+        if others == []:
+            return pa.table([best[name] for name in columns], schema=schema)
         rows = best[self._number].to_numpy()
-        are_distinct = len({*self._reader.columns}) == len(self._reader.columns)
-        known = self._columns if are_distinct and self._reader.schema is not None else []
-        others = [name for name in self._reader.columns if name not in known] if known else None
         with steps.within("read"):
             fetched = self._reader.fetch(np.sort(rows), most_bytes, others)
         steps.begin("rows")
         in_order = gather_rows(fetched, np.argsort(np.argsort(rows)))
-        if known:
-            columns = [(best if name in known else in_order)[name] for name in self._reader.columns]
-            in_order = pa.table(columns, schema=self._reader.schema)
-        report = SortReport.together(self._reports)
-        size = bytes_of(in_order) // max(in_order.num_rows, 1) * count
-        return in_order, dataclasses.replace(report, rows=count, bytes=size)
+        if not known:
+            return in_order
+        return pa.table([(best if name in known else in_order)[name] for name in columns], schema=schema)
 
     def _best_of(self, parts: Iterator[Found]) -> tuple[int, pa.Table]:
         """The number of all rows, and the first of them with their numbers."""
