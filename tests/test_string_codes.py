@@ -168,6 +168,16 @@ def test_several_files_and_text(tmp_path: Path) -> None:
         assert (pq.read_table(out) if suffix == "parquet" else pa.ipc.open_file(out).read_all()).equals(expected)
 
 
+def test_columns_of_one_name(tmp_path: Path) -> None:
+    """They are neither coded nor fetched alone, as nothing tells them apart."""
+    table = table_of().select(["k", "flag", "city"]).rename_columns(["k", "s", "s"])
+    pq.write_table(table, tmp_path / "in.parquet")
+    for limit in (None, 9):
+        linkwise.sort_file(tmp_path / "in.parquet", tmp_path / "out.parquet", by="k", limit=limit)
+        expected = table.take(pc.sort_indices(table["k"])).slice(0, limit)
+        assert pq.ParquetFile(tmp_path / "out.parquet").read().equals(expected)
+
+
 def test_strings_that_are_no_text(tmp_path: Path) -> None:
     """Bytes that are not UTF-8 are carried as they are."""
     offsets = pa.py_buffer(np.arange(ROWS + 1, dtype=np.int32))

@@ -55,20 +55,16 @@ class FirstRows:
 
     def _with_all_columns(self, best: pa.Table, most_bytes: int | None, steps: Steps) -> pa.Table:
         """The best rows, with the columns that have not been decoded yet."""
-        columns, schema = self._reader.columns, self._reader.schema
-        assert schema is not None
-        known = self._columns if len({*columns}) == len(columns) else []  # names are not unique otherwise
-        others = [name for name in columns if name not in known] if known else None
-        if others == []:
-            return pa.table([best[name] for name in columns], schema=schema)
-        rows = best[self._number].to_numpy()
-        with steps.within("read"):
-            fetched = self._reader.fetch(np.sort(rows), most_bytes, others)
-        steps.begin("rows")
-        in_order = gather_rows(fetched, np.argsort(np.argsort(rows)))
-        if not known:
-            return in_order
-        return pa.table([(best if name in known else in_order)[name] for name in columns], schema=schema)
+        columns = self._reader.columns
+        others = [name for name in columns if name not in self._columns]
+        found = best
+        if others:
+            rows = best[self._number].to_numpy()
+            with steps.within("read"):
+                fetched = self._reader.fetch(np.sort(rows), most_bytes, others)
+            steps.begin("rows")
+            found = gather_rows(fetched, np.argsort(np.argsort(rows)))
+        return pa.table([(found if name in others else best)[name] for name in columns], schema=self._reader.schema)
 
     def _best_of(self, parts: Iterator[Found]) -> tuple[int, pa.Table]:
         """The number of all rows, and the first of them with their numbers."""

@@ -18,15 +18,8 @@ from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import is_text
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
-from linkwise.files.reading.parquet.statistics import (
-    groups_with,
-    strings_with_few_values,
-)
-from linkwise.files.reading.reader import (
-    Piece,
-    TableReader,
-    bytes_of_rows,
-)
+from linkwise.files.reading.parquet.statistics import groups_with, strings_with_few_values
+from linkwise.files.reading.reader import Piece, TableReader, bytes_of_rows
 from linkwise.runtime.parallel import in_order
 
 _LONG_PAGE = 1 << 20  # bytes that most writers put into a page at most, before compression
@@ -42,6 +35,7 @@ class ParquetFile(TableReader):
         super().__init__(path, "parquet")
         self._file = path
         self._with_dictionaries: list[str] = []  # columns that everything() reads as dictionary columns
+        self._sampled: int | None = None  # bytes of a row
         self._spool = spool  # an unnamed temporary file, closed with this reader
         with one_clear_line("read", path):
             if isinstance(path, Path):
@@ -92,8 +86,9 @@ class ParquetFile(TableReader):
         """Estimate the memory of a row and of all rows from the first rows of some row groups."""
         encoded, rows = self._encoded_bytes(file), int(self._lengths[self._groups].sum())
         self._encoded = encoded
-        sampled = self._sampled_bytes(file) if rows and file.metadata.num_columns else 0
-        self._row_bytes = max(8 * len(self._needed), encoded // max(rows, 1), sampled)
+        if self._sampled is None:
+            self._sampled = self._sampled_bytes(file) if rows and file.metadata.num_columns else 0
+        self._row_bytes = max(8 * len(self._needed), encoded // max(rows, 1), self._sampled)
         self.size = max(2 * encoded, self._row_bytes * rows)
         # How many a column has, at least; 0 for remote files, whose pages are not read one by one.
         self._pages = encoded // (_LONG_PAGE * max(len(self._needed), 1)) if isinstance(self._file, Path) else 0
@@ -126,7 +121,9 @@ class ParquetFile(TableReader):
         before = self.columns
         super().keep(columns, rows)
         wanted = {*self.columns, *self._referenced}
-        self._needed = [name for name in before if name in wanted]
+        if any(name not in wanted for name in self._needed):
+            self._needed = [name for name in before if name in wanted]
+            self._sampled = None
         with one_clear_line("read", self.path), self._open() as file:
             if rows is not None:
                 # PyArrow does not compare the statistics of some types.
@@ -176,7 +173,8 @@ class ParquetFile(TableReader):
     @property
     def _are_found_by_name(self) -> bool:
         """Whether PyArrow resolves each column's name to exactly that column."""
-        return not self._is_read_by_groups and not self._has_dots
+        are_distinct = len({*self._needed}) == len(self._needed)
+        return not self._is_read_by_groups and not self._has_dots and are_distinct
 
     @property
     def _has_dots(self) -> bool:

@@ -20,18 +20,8 @@ from linkwise.files.formats import one_clear_line
 from linkwise.files.reading.filtered_part import FilteredPart, rows_that_pass
 from linkwise.files.reading.parquet.pages import PageReader
 from linkwise.files.reading.parquet.parquet_file import ParquetFile, fixed_bytes
-from linkwise.files.reading.parquet.statistics import (
-    Bounds,
-    integer_bounds,
-    is_clustered,
-)
-from linkwise.files.reading.reader import (
-    Candidates,
-    Found,
-    Part,
-    Seen,
-    not_looked_at,
-)
+from linkwise.files.reading.parquet.statistics import Bounds, integer_bounds, is_clustered
+from linkwise.files.reading.reader import Candidates, Found, Part, Seen, not_looked_at
 from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
 
@@ -61,12 +51,9 @@ class ParquetReader(ParquetFile):
         coded = self._with_dictionaries
 
         def decoded(groups: list[int]) -> pa.Table:
+            use_threads = len(groups) > 1 or self._columns_are_divided
             with self._open(dictionaries=coded) as file:
-                if len(groups) == 1:
-                    use_threads = len(self._groups) == 1 or self._columns_are_divided
-                    table = file.read_row_group(groups[0], columns=self._named, use_threads=use_threads)
-                else:
-                    table = file.read_row_groups(groups, columns=self._named)
+                table = file.read_row_groups(groups, columns=self._named, use_threads=use_threads)
             return kept(with_sound_dictionaries(table, but=coded))
 
         if not self._groups:
