@@ -99,7 +99,8 @@ def test_public_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sorts, row numbers, distinct keys and reports, all of which go through the order that GPUs find."""
     orders: list[Any] = []
     monkeypatch.setattr(
-        "linkwise.sorting.row_keys.order_on_gpus", lambda *given: orders.append(order_on_gpus(*given)) or orders[-1]
+        "linkwise.sorting.device.gpu_order.order_on_gpus",
+        lambda *given: orders.append(order_on_gpus(*given)) or orders[-1],
     )
     table, by = text_table(2000), {"by": ["name", "at"], "descending": [True, False]}
     for call in (linkwise.sort, linkwise.sort_indices, linkwise.unique):
