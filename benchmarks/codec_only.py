@@ -38,7 +38,8 @@ def decode(sources: list[Path], columns: list[str] | None) -> None:
     """Read all rows."""
     for source in sources:
         reader = open_reader([source], FileOptions())
-        reader.keep(columns, None)
+        if columns is not None:
+            reader.keep(columns, None)
         reader.everything()
 
 

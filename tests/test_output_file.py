@@ -55,6 +55,25 @@ def test_space_is_allocated_ahead(tmp_path: Path, expected: int, monkeypatch: py
     assert (tmp_path / "f").read_bytes() == b"".join(PARTS) + b"the end"
 
 
+def test_sorts_allocate_about_the_size_of_their_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all rows come out as they came in; otherwise the size of the output is not known."""
+    asked: list[int] = []
+    monkeypatch.setattr(output_file, "_MANY_CORES", 1)
+    monkeypatch.setattr(OutputFile, "expect", lambda _, size: asked.append(size))
+    table = pa.table({"k": np.random.default_rng(3).permutation(300_000), "v": np.arange(300_000)})
+    source = tmp_path / "t.parquet"
+    pq.write_table(table, source, use_dictionary=False)
+    linkwise.sort_file(source, tmp_path / "out.parquet", by="k", columns=["k"])
+    linkwise.sort_file(source, tmp_path / "out.parquet", by="k")
+    half, whole = asked
+    size = source.stat().st_size
+    assert size * 0.95 < whole <= size and size * 0.3 < half < size * 0.8
+    for how in ({"limit": 9}, {"filter": "v < 9"}, {"compression": "zstd"}, {"host_memory_limit": "2MB"}):
+        linkwise.sort_file(source, tmp_path / "out.parquet", by="k", **how)
+    linkwise.sort_file(source, tmp_path / "out.arrow", by="k")
+    assert len(asked) == 2
+
+
 def test_space_that_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may not be needed; if it is, those who write find out."""
     asked: list[int] = []

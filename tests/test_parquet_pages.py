@@ -142,20 +142,24 @@ def test_few_of_the_rows_that_pass_a_filter(
         assert {name for name, single in found.items() if single} == by_pages
 
 
+def written_by(writer: str, folder: Path) -> tuple[pa.Table, Path]:
+    """Flat columns, and a Parquet file of them by DuckDB, Polars or Linkwise. Skips the test without that library."""
+    plain, path = TABLE.drop_columns(["a.b", "category", "struct", "map", "list", "none"]), folder / "t.parquet"
+    if writer == "duckdb":
+        pytest.importorskip("duckdb").from_arrow(plain).write_parquet(str(path), row_group_size=2048)
+    elif writer == "polars":
+        polars = pytest.importorskip("polars")
+        polars.from_arrow(plain).write_parquet(path, row_group_size=GROUP, data_page_size=600)
+    else:
+        pq.write_table(plain, folder / "in.parquet")
+        linkwise.sort_file(folder / "in.parquet", path, by="unique", row_group_rows=GROUP, strategy="cpu")
+    return plain, path
+
+
 @pytest.mark.usefixtures("_always")
 @pytest.mark.parametrize("writer", ["duckdb", "polars", "linkwise"])
 def test_files_of_other_writers(writer: str, tmp_path: Path, found: dict[str, bool]) -> None:
-    path = tmp_path / "t.parquet"
-    plain = TABLE.drop_columns(["a.b", "category", "struct", "map", "list", "none"])
-    if writer == "duckdb":
-        duckdb = pytest.importorskip("duckdb")
-        duckdb.from_arrow(plain).write_parquet(str(path), row_group_size=2048)
-    elif writer == "polars":
-        pl = pytest.importorskip("polars")
-        pl.from_arrow(plain).write_parquet(path, row_group_size=GROUP, data_page_size=600)
-    else:
-        pq.write_table(plain, tmp_path / "in.parquet")
-        linkwise.sort_file(tmp_path / "in.parquet", path, by="unique", row_group_rows=GROUP, strategy="cpu")
+    plain, path = written_by(writer, tmp_path)
     whole = pq.read_table(path)
     for seed in range(4):
         rows = some_rows(seed, 3)

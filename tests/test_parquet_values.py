@@ -6,9 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -22,9 +20,9 @@ from linkwise.encoders.thrift import parse, serialised
 from linkwise.files.reading.parquet import pages
 from linkwise.files.reading.parquet.pages import PageReader
 from linkwise.files.reading.parquet.parquet_reader import ParquetReader
-from test_parquet_writer import ROWS, TABLE
+from test_parquet_pages import GROUP, some_rows, written_by
+from test_parquet_writer import ROWS
 
-GROUP = 1500
 TAKEN = {"i32", "i64", "u64", "f32", "f64", "date", "time", "at", "text", "large", "raw", "few", "run", "seconds"}
 """Columns whose values are in the file as in memory."""
 
@@ -73,10 +71,6 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def some_rows(seed: int, count: int) -> Any:
-    return np.sort(np.random.default_rng(seed).choice(ROWS, count, replace=False)).astype(np.int64)
-
-
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.99])
 def test_values_of_every_type(codec: str, share: float, tmp_path: Path, taken: set[str]) -> None:
@@ -116,15 +110,7 @@ def test_other_pages_are_decoded(tmp_path: Path, taken: set[str]) -> None:
 
 @pytest.mark.parametrize("writer", ["duckdb", "polars", "linkwise"])
 def test_files_of_other_writers(writer: str, tmp_path: Path, taken: set[str]) -> None:
-    path = tmp_path / "t.parquet"
-    plain = TABLE.drop_columns(["a.b", "category", "struct", "map", "list", "none"])
-    if writer == "duckdb":
-        duckdb.from_arrow(plain).write_parquet(str(path), row_group_size=2048)
-    elif writer == "polars":
-        pl.from_arrow(plain).write_parquet(path, row_group_size=GROUP, data_page_size=600)  # type: ignore[union-attr]
-    else:
-        pq.write_table(plain, tmp_path / "in.parquet")
-        linkwise.sort_file(tmp_path / "in.parquet", path, by="unique", row_group_rows=GROUP, strategy="cpu")
+    _, path = written_by(writer, tmp_path)
     whole = pq.read_table(path)
     for seed in range(4):
         rows = some_rows(seed, 30)

@@ -1,4 +1,4 @@
-"""Strings with few values, which are sorted as numbers and written with dictionaries."""
+"""String columns with few distinct values, which are sorted as codes and written with dictionaries."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_with_options(how: dict[str, Any], expected: Any, tmp_path: Path) -> Non
 
 
 def test_several_files_and_text(tmp_path: Path) -> None:
-    """Only what has few values in all files is coded; other formats get strings."""
+    """Only what has few distinct values in all files is coded; other formats get strings."""
     parts = [table_of(seed=1), table_of(seed=2)]
     parts[1] = parts[1].set_column(2, "city", pa.array([f"{n} elsewhere" for n in range(ROWS)]))
     for number, part in enumerate(parts):
@@ -166,6 +166,16 @@ def test_several_files_and_text(tmp_path: Path) -> None:
         out = tmp_path / f"out.{suffix}"
         linkwise.sort_file(sources, out, by="k")
         assert (pq.read_table(out) if suffix == "parquet" else pa.ipc.open_file(out).read_all()).equals(expected)
+
+
+def test_codes_that_take_more_room_as_strings(tmp_path: Path) -> None:
+    """Without a dictionary and without compression, far more than the rows have taken in memory."""
+    strings = pa.array([f"{n:0150}" for n in range(8)]).take(pa.array(np.arange(ROWS) % 8))
+    table = pa.table({"k": np.random.default_rng(1).permutation(ROWS), "s": strings})
+    pq.write_table(table, tmp_path / "in.parquet")
+    linkwise.sort_file(tmp_path / "in.parquet", tmp_path / "out.parquet", by="k", dictionary="none", compression="none")
+    assert (tmp_path / "out.parquet").stat().st_size > 150 * ROWS
+    assert pq.read_table(tmp_path / "out.parquet").equals(table.take(pc.sort_indices(table["k"])))
 
 
 def test_columns_of_one_name(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Strings of which a column has few, as numbers: rows are packed, moved and checked sooner without strings.
+"""String columns with few distinct values, as integer codes: rows are packed, moved and checked faster without strings.
 
-A Parquet file holds such a column as numbers already, with a dictionary for each row group. These become numbers in one
-dictionary for the whole table, and the file that is written has them in dictionaries again: no string is copied.
+A Parquet file stores such a column as indices into a dictionary, one for each row group. The indices are mapped to
+codes that are the same in the whole table, and the output has dictionaries again: no string is copied.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from linkwise._arrow import pa
 
 
 class StringCodes:
-    """Codes for the strings of some columns, which are given while parts of the table are coded. Thread-safe."""
+    """Codes for the strings of some columns; parts of the table that are coded add theirs. Thread-safe."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = {name: _Codes() for name in columns}
 
     def coded(self, table: pa.Table) -> pa.Table:
-        """The table with codes, as integers, instead of these columns, which have dictionaries.
+        """The table with codes in place of these columns, which must be dictionary columns.
 
         Raises ``ArrowInvalid`` if a dictionary lacks a value.
         """

@@ -112,7 +112,8 @@ class ParquetWriter(PartWriter[pa.Buffer]):
 
     def _file_of(self, table: pa.Table, **arguments: Any) -> pa.Buffer:
         """A Parquet file of its own with the table as one row group, or with none if it is empty."""
-        room = pa.allocate_buffer(_ROOM + bytes_of(table) + bytes_of(table) // _ROOM_SHARE)
+        size = bytes_of(table)
+        room = pa.allocate_buffer(_ROOM + size + size // _ROOM_SHARE)
         out = pa.FixedSizeBufferWriter(room)
         try:
             self._write_file(out, table, arguments)

@@ -207,7 +207,7 @@ class _Parts:
         self._keys, self._size = keys, size
         self._all_come_out = all_come_out
         self.codes = codes
-        """Those of strings with few values."""
+        """Those of string columns with few distinct values."""
         self.are_checked = verify and all_come_out
         self.packed: PackedColumns | None = None
         """How all parts are packed, if they are."""

@@ -215,7 +215,7 @@ def sort_reader(
             writer.expect_all_of(reader)
         report = sort_into(
             writer, reader, keys, execution, selection, memory, temporary_directory, check_room=is_checked,
-            into_dictionaries=writer.has_dictionaries,
+            into_dictionaries=writer.takes_dictionaries,
         )  # fmt: skip
     whole = dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
     log.info("%s, from files to a file: %s", whole.shown_line(), whole.told_plan())

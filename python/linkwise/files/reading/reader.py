@@ -129,8 +129,8 @@ class Reader(ABC):
         """
 
     @property
-    def encoded_bytes(self) -> int:
-        """Approximate bytes of what is read in the files; 0 if unknown."""
+    def stored_bytes(self) -> int:
+        """Approximate bytes, in the files, of what is read; 0 if unknown."""
         return 0
 
     def strings_with_few_values(self) -> list[str]:

@@ -61,9 +61,9 @@ class SeveralTables(Reader):
             reader.leave_out(column, least, greatest)
 
     @property
-    def encoded_bytes(self) -> int:
+    def stored_bytes(self) -> int:
         """See ``Reader``."""
-        return sum(reader.encoded_bytes for reader in self._readers)
+        return sum(reader.stored_bytes for reader in self._readers)
 
     def strings_with_few_values(self) -> list[str]:
         """See ``Reader``."""

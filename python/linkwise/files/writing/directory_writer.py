@@ -61,6 +61,9 @@ class DirectoryWriter:
     ``is_grouped``: whether the rows of each directory are consecutive.
     """
 
+    takes_dictionaries = False
+    """See ``Writer``."""
+
     def __init__(
         self, path: Path | RemoteFile, options: FileOptions, *, like: Reader, schema: pa.Schema | None = None,
         keys: Sequence[SortKey] = (), memory: int = sys.maxsize, force: bool = False, is_grouped: bool = False,
@@ -103,9 +106,6 @@ class DirectoryWriter:
                 raise UsageError(f"column '{name}' of {kind} has no text to name a directory by") from None
         if len(set(self._by)) == len(schema.names):
             raise UsageError("every column is partitioned by; files need one of their own")
-
-    has_dictionaries = False
-    """See ``Writer``."""
 
     def expect_all_of(self, reader: Reader) -> None:
         """See ``Writer``. How the rows are divided among the files is not known yet."""

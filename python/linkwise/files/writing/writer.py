@@ -157,7 +157,7 @@ class Writer:
         return self._kind
 
     @property
-    def has_dictionaries(self) -> bool:
+    def takes_dictionaries(self) -> bool:
         """Whether tables may have dictionary columns instead of strings, which are strings in the file."""
         return self._kind == "parquet" and self._check is None
 
@@ -181,7 +181,7 @@ class Writer:
     def expect_all_of(self, reader: Reader) -> None:
         """Prepare for a file about as large as those that are read."""
         if self._stream is not None and reader.format == self._kind and self._options.parquet.compression is None:
-            self._stream.expect(reader.encoded_bytes)
+            self._stream.expect(reader.stored_bytes)
 
     def write(self, contents: Contents) -> None:
         """See ``TableWriter``."""

@@ -26,7 +26,6 @@ class ParquetValues {
            std::span<const std::int64_t> places);
 
   std::uint64_t count() const { return is_valid_.size(); }
-  std::uint64_t width() const { return width_; }
 
   /// Of each value, 1, or 0 for null.
   const std::vector<std::uint8_t>& is_valid() const { return is_valid_; }

@@ -15,11 +15,10 @@ PLAIN, BY_DICTIONARY = 0, (2, 8)
 """Encodings."""
 
 _DATA, _DATA_V2, _DICTIONARY = range(3)
-_KIND, _VALUES, _ENCODING = 4, 5, 6  # columns of what the core tells
 
 
 class Page(NamedTuple):
-    """A page as its header tells it."""
+    """A page as its header tells it, in the order of ``parquet_pages``."""
 
     begin: int
     header_bytes: int
@@ -41,6 +40,9 @@ class Page(NamedTuple):
     def is_first_version(self) -> bool:
         """Whether this is a data page of the first version."""
         return self.kind == _DATA
+
+
+_KIND, _VALUES = map(Page._fields.index, ("kind", "values"))  # columns of what the core tells
 
 
 class ChunkPages(NamedTuple):

@@ -75,7 +75,7 @@ class ParquetFile(TableReader):
         return sum(group.column(at).total_uncompressed_size for group in groups for at in needed)
 
     @property
-    def encoded_bytes(self) -> int:
+    def stored_bytes(self) -> int:
         """See ``Reader``. A share of the file, as far as it is read."""
         assert self._metadata is not None
         groups = map(self._metadata.row_group, range(self._metadata.num_row_groups))

@@ -41,7 +41,7 @@ def groups_with(metadata: pq.FileMetaData, column: str, least: Any, greatest: An
 
 
 def strings_with_few_values(metadata: pq.FileMetaData, names: Collection[str], groups: Sequence[int]) -> list[str]:
-    """Those columns of strings or binary that have a dictionary of few values in each of these row groups."""
+    """Those string and binary columns with few distinct values, by the dictionaries of these row groups."""
     if sum(metadata.row_group(group).num_rows for group in groups) < _LEAST_ROWS:
         return []
     columns = map(metadata.schema.column, range(metadata.num_columns))
