@@ -75,10 +75,15 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.99])
 def test_values_of_every_type(codec: str, share: float, tmp_path: Path, taken: set[str]) -> None:
     table, path = table_of(share), tmp_path / "t.parquet"
-    for dictionary in (False, True):
+    integers = ["i32", "i64", "u64", "date", "time", "at", "run", "seconds", "always", "present"]
+    for how in (
+        {"use_dictionary": False},
+        {"use_dictionary": True, "write_page_checksum": True},
+        {"use_dictionary": False, "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED")},
+    ):
         pq.write_table(
-            table, path, row_group_size=GROUP, compression=codec, use_dictionary=dictionary, data_page_size=700,
-            write_batch_size=50, dictionary_pagesize_limit=3000, write_page_checksum=dictionary,
+            table, path, row_group_size=GROUP, compression=codec, data_page_size=700, write_batch_size=50,
+            dictionary_pagesize_limit=3000, **how,
         )  # fmt: skip
         whole = pq.read_table(path)
         for seed, count in ((3, 5), (4, 300), (5, ROWS)):
@@ -98,7 +103,7 @@ def test_other_pages_are_decoded(tmp_path: Path, taken: set[str]) -> None:
         {"data_page_version": "2.0"},
         {
             "use_dictionary": False,
-            "column_encoding": {"i64": "DELTA_BINARY_PACKED", "text": "DELTA_BYTE_ARRAY", "f64": "BYTE_STREAM_SPLIT"},
+            "column_encoding": {"i64": "BYTE_STREAM_SPLIT", "text": "DELTA_BYTE_ARRAY", "f64": "BYTE_STREAM_SPLIT"},
         },
         {"compression": "lz4"},
         {"compression": "gzip"},
@@ -164,6 +169,36 @@ def test_runs_and_packed_values(runs: list[Any], data: st.DataObject) -> None:
     assert found.parts()[2].view(np.uint32).tolist() == [values[at] for at in places]
 
 
+def page_of_differences(values: pa.Array) -> np.ndarray[Any, Any]:
+    out = pa.BufferOutputStream()
+    pq.write_table(
+        pa.table({"v": values}), out, use_dictionary=False, compression="none", write_statistics=False,
+        column_encoding={"v": "DELTA_BINARY_PACKED"},
+    )  # fmt: skip
+    file = np.frombuffer(out.getvalue(), np.uint8)
+    header, size = parse(file[4:].tobytes())
+    return file[4 + size :][: header[2][1]].copy()
+
+
+@given(st.data())
+def test_differences_of_any_width(data: st.DataObject) -> None:
+    """Of 32 and of 64 bits, to the least and the greatest, beyond which they wrap around."""
+    bits = data.draw(st.sampled_from([32, 64]))
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    few = data.draw(st.lists(st.integers(low, high), min_size=1, max_size=6))
+    steps = st.integers(-(1 << data.draw(st.integers(0, bits))), 1 << data.draw(st.integers(0, bits)))
+    values = []
+    for value, step in zip(few, data.draw(st.lists(steps, min_size=len(few), max_size=len(few))), strict=True):
+        values += [(value + at * step - low) % (1 << bits) + low for at in range(data.draw(st.integers(1, 200)))]
+    page = page_of_differences(pa.array(values, pa.int32() if bits == 32 else pa.int64()))
+    places = np.array(sorted(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20))), np.int64)
+    found = _core.ParquetValues(bits // 8, True)
+    found.add(page, len(values), 5, places)
+    assert found.parts()[2].view(f"i{bits // 8}").tolist() == [values[at] for at in places]
+    with pytest.raises(linkwise.Error):
+        _core.ParquetValues(0, True).add(page, len(values), 5, places[:1] if len(places) else np.zeros(1, np.int64))
+
+
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
 def test_sizes_that_are_not_those_of_the_header(codec: str, tmp_path: Path, taken: set[str]) -> None:
     """Such pages are left to PyArrow, which refuses them where it would not know how much to decompress."""
@@ -189,14 +224,18 @@ def test_sizes_that_are_not_those_of_the_header(codec: str, tmp_path: Path, take
 def test_damaged_pages() -> None:
     """Whatever the bytes: values, or an error."""
     random, refused = Random(2), 0
+    of_differences = page_of_differences(pa.array([random.randrange(1 << 20) for _ in range(40)]))
     for trial in range(4000):
         values = _core.ParquetValues(random.choice([0, 4, 8]), random.random() < 0.5)
         page = np.frombuffer(random.randbytes(random.randrange(200)), np.uint8) & random.choice([1, 3, 15, 255])
-        count = random.randrange(1, 40)
+        count, encoding = random.randrange(1, 40), random.choice([0, 2, 5, 8])
+        if encoding == 5:  # random bytes would hardly ever begin as these do
+            page = of_differences.copy()
+            page[random.randrange(len(page))] = random.randrange(256)
         places = np.array(sorted(random.randrange(count) for _ in range(5)), np.int64)
         try:
             values.set_dictionary(page[: random.randrange(len(page) + 1)], random.randrange(4))
-            values.add(page, count, random.choice([0, 2, 8]), places)
+            values.add(page, count, encoding, places)
         except linkwise.Error as error:
             refused += 1
             assert str(error)

@@ -17,7 +17,7 @@ import linkwise
 from linkwise import UsageError
 from linkwise.columns.sort_keys import SortKey
 from linkwise.encoders.parquet_footer import JoinedFile, metadata_of
-from linkwise.encoders.parquet_options import ParquetOptions, pays
+from linkwise.encoders.parquet_options import ParquetOptions
 from linkwise.encoders.parquet_writer import ParquetWriter
 from linkwise.encoders.thrift import parse, serialised
 
@@ -190,18 +190,6 @@ def test_damaged_metadata_is_an_error_and_nothing_else() -> None:
             metadata_of(memoryview(data))
 
 
-def test_a_dictionary_where_it_pays() -> None:
-    rows = 100_000
-    of_few, unique = RANDOM.integers(0, 1000, rows), RANDOM.permutation(rows)
-    assert pays(pa.chunked_array([of_few])) and not pays(pa.chunked_array([unique]))
-    assert pays(pa.chunked_array([np.sort(of_few)])) and not pays(pa.chunked_array([np.sort(unique)]))
-    assert pays(pa.chunked_array([[f"city {value}" for value in of_few]]))
-    assert not pays(pa.chunked_array([[f"city {value}" for value in unique]]))
-    assert not pays(pa.chunked_array([of_few % 2 == 0])) and not pays(pa.chunked_array([RANDOM.random(rows)]))
-    assert not pays(pa.chunked_array([unique.astype(np.uint8)]))
-    assert pays(pa.chunked_array([pa.nulls(rows, pa.int64())]))
-
-
 def test_options_of_sort_file(tmp_path: Path) -> None:
     table = pa.table({"k": RANDOM.integers(0, 9, 3000), "v": np.arange(3000)})
     pq.write_table(table, tmp_path / "t.parquet", compression="gzip")
@@ -231,15 +219,6 @@ def test_narrow_decimals(kind: str, tmp_path: Path) -> None:
     table = pa.table({"v": values})
     write(table, tmp_path / "t.parquet", ParquetOptions())
     assert pq.read_table(tmp_path / "t.parquet").equals(table)
-
-
-def test_nulls_among_strings_do_not_make_a_dictionary_look_small() -> None:
-    texts = [f"{at:0200}" for at in range(10_000)]
-    is_there = RANDOM.random(1 << 18) < 0.3
-    picked = RANDOM.integers(0, len(texts), 1 << 18)
-    values = [texts[at] if there else None for at, there in zip(picked, is_there, strict=True)]
-    for kind in (pa.string(), pa.large_string()):
-        assert not pays(pa.chunked_array([values], kind))
 
 
 def test_row_groups_end_together() -> None:

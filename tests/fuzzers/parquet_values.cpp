@@ -3,6 +3,7 @@
 #include "linkwise/primitives/host/parquet_values.hpp"
 
 #include <cstdlib>
+#include <iterator>
 
 #include "driver.hpp"
 #include "linkwise/error.hpp"
@@ -14,6 +15,7 @@ std::vector<std::string> seeds() {
   return {
       of({4, 0, 0, 0, 8, 1, 0, 0, 0, 2, 0, 0, 0}),
       of({0, 1, 2, 3, 16, 2, 0, 0, 0, 'a', 'b', 1, 0, 0, 0, 'c', 2, 0, 0, 0, 6, 1, 2, 3, 0x10, 6, 1}),
+      of({5, 0, 2, 40, 0, 0x80, 1, 4, 41, 6, 3, 2, 0, 0, 0, 0x1b, 0x1b, 0x1b, 0x1b, 0x1b, 0x1b, 0x1b, 0x1b}),
       of({8, 1, 8, 2, 9, 0, 0, 0, 0, 0, 0, 0, 1, 3, 0, 0, 0, 3, 0x35, 0, 1, 5, 0x54}),
   };
 }
@@ -27,10 +29,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::int64_t> places;
   for (std::uint64_t place = data[2] % count; place < count; place += data[2] % 7 + 1)
     places.push_back(static_cast<std::int64_t>(place));
+  const std::int64_t encodings[] = {ParquetValues::plain, ParquetValues::by_dictionary, ParquetValues::deltas};
   ParquetValues values(width, data[1] % 2 != 0);
   try {
     values.set_dictionary(bytes.first(of_dictionary), data[1] / 2);
-    values.add(bytes.subspan(of_dictionary), count, data[2] % 2 != 0 ? 8 : 0, places);
+    values.add(bytes.subspan(of_dictionary), count, encodings[data[2] % std::size(encodings)], places);
   } catch (const Error&) {
     return 0;
   }

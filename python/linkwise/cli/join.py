@@ -74,6 +74,7 @@ def join(
     compression: options.Compression = None,
     row_group_rows: options.RowGroupRows = None,
     dictionary: options.DictionaryColumns = "auto",
+    delta: options.Delta = True,
     page_index: options.PageIndex = False,
     partition_by: options.PartitionBy = None,
     file_rows: options.FileRows = None,
@@ -98,7 +99,7 @@ def join(
     if trace is not None:
         check_trace(trace)
     options.check_beside("--trace", trace, [left, right, out])
-    parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
+    parquet = ParquetOptions(compression, row_group_rows, dictionary, delta, page_index)
     kept = (options.parse_columns(left_columns), left_filter), (options.parse_columns(right_columns), right_filter)
     asked = JoinRequest(
         left=left, right=right, on=_named(on), left_on=_named(left_on),

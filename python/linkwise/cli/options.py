@@ -95,6 +95,9 @@ RowGroupRows = Annotated[
 DictionaryColumns = Annotated[
     Literal["auto", "all", "none"], typer.Option("--dictionary", help="Columns of a Parquet output with a dictionary.")
 ]
+Delta = Annotated[
+    bool, typer.Option("--delta/--no-delta", help="Encode integers of a Parquet output by deltas where it pays.")
+]
 PageIndex = Annotated[bool, typer.Option("--page-index", help="Write a page index into a Parquet output.")]
 PartitionBy = Annotated[
     str | None,

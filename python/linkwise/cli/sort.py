@@ -76,6 +76,7 @@ def sort(
     compression: options.Compression = None,
     row_group_rows: options.RowGroupRows = None,
     dictionary: options.DictionaryColumns = "auto",
+    delta: options.Delta = True,
     page_index: options.PageIndex = False,
     partition_by: options.PartitionBy = None,
     file_rows: options.FileRows = None,
@@ -102,7 +103,7 @@ def sort(
         check_trace(trace)
     options.check_beside("--trace", trace, [*source, out])
     options.check_beside("--picture", picture, [*source, out])
-    parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
+    parquet = ParquetOptions(compression, row_group_rows, dictionary, delta, page_index)
     kept = None if columns is None else [name for text in columns for name in text.split(",")]
     file_options = FileOptions(
         dtype, options.parse_types(types), header, input_format, output_format, kept, filter, delimiter, null_string,

@@ -46,6 +46,7 @@ def sort(
     compression: str | None = None,
     row_group_rows: int | None = None,
     dictionary: Dictionary = "auto",
+    delta: bool = True,
     page_index: bool = False,
     host_memory_limit: int | str | None = None,
     temporary_directory: str | Path | None = None,
@@ -95,7 +96,7 @@ def sort(
     """
     options = _file_options(
         column_types, input_format, delimiter, null_string, ParquetOptions(compression, row_group_rows, dictionary,
-        page_index), header=header, columns=columns, rows=filter,
+        delta, page_index), header=header, columns=columns, rows=filter,
     )  # fmt: skip
     keys_of = _keys_of(by, descending, nulls)
     run_options = RunOptions.of(target, temporary_directory, on_progress, force=force, resume=resume, strategy=strategy)
@@ -164,6 +165,7 @@ def join(
     compression: str | None = None,
     row_group_rows: int | None = None,
     dictionary: Dictionary = "auto",
+    delta: bool = True,
     page_index: bool = False,
     host_memory_limit: int | str | None = None,
     temporary_directory: str | Path | None = None,
@@ -180,7 +182,7 @@ def join(
     """
     options = _file_options(
         column_types, input_format, delimiter, null_string, ParquetOptions(compression, row_group_rows, dictionary,
-        page_index), header=header, columns=None, rows=None,
+        delta, page_index), header=header, columns=None, rows=None,
     )  # fmt: skip
     asked = JoinRequest(
         left=(), right=(), on=on, left_on=left_on, right_on=right_on, how=how, options=options, suffix=suffix,

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
 from linkwise.encoders.output_file import OutputFile
+from linkwise.encoders.parquet_encodings import Encoding, encoding_of
 from linkwise.encoders.parquet_footer import JoinedFile
-from linkwise.encoders.parquet_options import ParquetOptions, codec_arguments, pays
+from linkwise.encoders.parquet_options import ParquetOptions, codec_arguments
 from linkwise.encoders.part_writer import PartWriter
 
 _MOST_ROWS = 1 << 18  # per row group, which then mostly fits into the caches of a core
@@ -23,7 +24,7 @@ _ROWS_ON_MANY_CORES = 1 << 19  # many cores wait for the GIL between steps, so t
 _MANY_CORES = 16
 _LEAST_ROWS = 1 << 17  # of a group, if there are that many; with fewer, readers would spend their time between groups
 _GROUPS_IN_MEMORY = 4  # rows that wait become a row group at memory / _GROUPS_IN_MEMORY
-_GROUPS_ALIKE = 16  # with dictionaries for the same columns: deciding holds the GIL, for which all cores wait
+_GROUPS_ALIKE = 16  # whose columns have the same encodings: deciding holds the GIL, for which all cores wait
 _ROOM = 1 << 17  # bytes for the encoding of rows, beyond their own and …
 _ROOM_SHARE = 8  # … a part of these; an output that grows is copied several times
 _GROWTH = 2  # bytes of the rows and their encoding, relative to those of the rows
@@ -52,7 +53,7 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         leaves = pq.ParquetFile(pa.BufferReader(empty)).schema
         self._leaves = _leaves([leaves.column(at).path for at in range(len(leaves))], schema.names)
         self._deciding = threading.Lock()
-        self._leaves_that_pay: list[str] = []
+        self._encodings: dict[str, Any] = {}
         self._encoded_alike = 0  # row groups begun so far
         self._file.write(self._joined.begin())
         self._waiting: list[pa.Table] = []  # rows that do not fill a row group yet
@@ -95,20 +96,26 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self._waiting_rows, self._waiting_bytes = waiting.num_rows, row_bytes * waiting.num_rows
 
     def _encoded(self, table: pa.Table) -> pa.Buffer:
-        return self._file_of(table, use_dictionary=self._with_dictionary(table))
+        return self._file_of(table, **self._encodings_of(table))
 
-    def _with_dictionary(self, table: pa.Table) -> list[str] | bool:
-        """The leaves to dictionary-encode, as PyArrow's argument. A decision holds for several row groups."""
-        if self._options.dictionary != "auto":
-            return self._options.dictionary == "all"
+    def _encodings_of(self, table: pa.Table) -> dict[str, Any]:
+        """How the leaves are encoded, as PyArrow's arguments. A decision holds for several row groups."""
+        if self._options.dictionary == "all":
+            return {"use_dictionary": True}
         with self._deciding:
             if self._encoded_alike % _GROUPS_ALIKE == 0:
-                columns = zip(table.column_names, table.columns, strict=True)
-                self._leaves_that_pay = [
-                    leaf for name, column in columns if pays(column) for leaf in self._leaves[name]
-                ]
+                leaves: dict[Encoding, list[str]] = {"plain": [], "dictionary": [], "delta": []}
+                for name, column in zip(table.column_names, table.columns, strict=True):
+                    encoding = encoding_of(
+                        column, dictionary=self._options.dictionary == "auto", delta=self._options.delta
+                    )
+                    leaves[encoding] += self._leaves[name]
+                self._encodings = {
+                    "use_dictionary": leaves["dictionary"],
+                    "column_encoding": dict.fromkeys(leaves["delta"], "DELTA_BINARY_PACKED"),
+                }
             self._encoded_alike += 1
-            return self._leaves_that_pay
+            return self._encodings
 
     def _file_of(self, table: pa.Table, **arguments: Any) -> pa.Buffer:
         """A Parquet file of its own with the table as one row group, or with none if it is empty."""

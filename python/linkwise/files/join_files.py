@@ -63,6 +63,7 @@ def join_file(
     compression: str | None = None,
     row_group_rows: int | None = None,
     dictionary: Dictionary = "auto",
+    delta: bool = True,
     page_index: bool = False,
     partition_by: str | Sequence[str] = (),
     file_rows: int | None = None,
@@ -92,7 +93,7 @@ def join_file(
         Where and how it runs: see ``linkwise.options``.
 
     """
-    parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
+    parquet = ParquetOptions(compression, row_group_rows, dictionary, delta, page_index)
     asked = JoinRequest(
         left=left, right=right, on=on, left_on=left_on, right_on=right_on, how=how, suffix=suffix,
         nulls_equal=nulls_equal, validate=validate, presorted=presorted, order=order,

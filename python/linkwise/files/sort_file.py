@@ -56,6 +56,7 @@ def sort_file(
     compression: str | None = None,
     row_group_rows: int | None = None,
     dictionary: Dictionary = "auto",
+    delta: bool = True,
     page_index: bool = False,
     partition_by: str | Sequence[str] = (),
     file_rows: int | None = None,
@@ -97,10 +98,11 @@ def sort_file(
         For tables: the columns to keep, and a filter on the rows: a PyArrow expression, or text like
         ``"price > 3 and (city in ('Oslo', 'Lima') or note is null)"``. Parquet row groups whose statistics rule out a
         match are not read.
-    compression, row_group_rows, dictionary, page_index
+    compression, row_group_rows, dictionary, delta, page_index
         For Parquet output: the codec, optionally with a level, as ``"zstd:3"`` (by default the input's); the rows per
         row group; which columns are dictionary-encoded (``"auto"``: those where a sample shows that it pays;
-        ``"all"`` or ``"none"``); and whether to write a page index.
+        ``"all"`` or ``"none"``); whether integers, times and decimals are delta-encoded where that pays
+        (``DELTA_BINARY_PACKED``, which readers from before 2023 may lack); and whether to write a page index.
     partition_by, file_rows
         Write a directory of files, which appears complete or not at all: with subdirectories like ``day=2024-05-01``
         for the values of these columns, each sorted in itself, and with at most ``file_rows`` rows per file.
@@ -111,7 +113,7 @@ def sort_file(
         Where and how it runs: see ``linkwise.options``.
 
     """
-    parquet = ParquetOptions(compression, row_group_rows, dictionary, page_index)
+    parquet = ParquetOptions(compression, row_group_rows, dictionary, delta, page_index)
     kept = None if columns is None else listed(columns)
     file_options = FileOptions(
         dtype, dict(column_types or {}), header, input_format, output_format, kept, filter, delimiter, null_string,

@@ -56,7 +56,7 @@ def format_of_output(path: Path | RemoteFile, options: FileOptions, like: Reader
         kind = format_of(path, named or (like.format if path == PIPE else None))
     if kind != "parquet" and options.parquet != ParquetOptions():
         raise UsageError(
-            f"codec, row groups, dictionary and page index are chosen for Parquet, and {path} is {kind}; leave them out"
+            f"codec, row groups, encodings and page index are chosen for Parquet, and {path} is {kind}; leave them out"
         )
     return kind
 

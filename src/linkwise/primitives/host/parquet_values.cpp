@@ -1,8 +1,10 @@
 #include "linkwise/primitives/host/parquet_values.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "linkwise/error.hpp"
 
@@ -33,14 +35,21 @@ class PageInput {
     return value;
   }
 
-  std::uint64_t varint() {
+  /// `most_bits`: of the number, rounded up to a multiple of 7.
+  std::uint64_t varint(int most_bits = 64) {
     std::uint64_t value = 0;
-    for (int shift = 0; shift < 35; shift += 7) {
+    for (int shift = 0; shift < most_bits; shift += 7) {
       const std::uint8_t part = take(1)[0];
       value |= std::uint64_t{part & 0x7Fu} << shift;
       if (part < 0x80) return value;
     }
-    throw Error("a run of values that is too long");
+    throw Error("a number that is too long");
+  }
+
+  /// A number whose last bit is its sign; modulo 2⁶⁴.
+  std::uint64_t signed_varint() {
+    const std::uint64_t value = varint();
+    return (value >> 1) ^ (0 - (value & 1));
   }
 
  private:
@@ -78,7 +87,7 @@ class HybridRuns {
 
   /// The run behind the last one.
   const Run& next() {
-    const std::uint64_t head = input_.varint();
+    const std::uint64_t head = input_.varint(32);
     run_.begin = run_.end;
     run_.is_packed = (head & 1) != 0;
     if (run_.is_packed) {
@@ -99,6 +108,68 @@ class HybridRuns {
   PageInput input_;
   int bits_;
   Run run_;
+};
+
+/// Integers of which each is stored as its difference to the one before, in blocks that have one minimum, and parts of
+/// these whose differences have as many bits (DELTA_BINARY_PACKED).
+class DeltaValues {
+ public:
+  explicit DeltaValues(Bytes bytes) : input_(bytes) {
+    const std::uint64_t block = input_.varint();
+    parts_ = part_ = input_.varint();
+    values_ = input_.varint();
+    value_ = input_.signed_varint();
+    if (block == 0 || parts_ == 0 || block % parts_ != 0 || block / parts_ % unpacked != 0)
+      throw Error("blocks of another size");
+    rounds_ = block / parts_ / unpacked;
+  }
+
+  /// The value that has a number, at or behind that of the last call; modulo 2⁶⁴.
+  std::uint64_t at(std::uint64_t number) {
+    if (number >= values_) throw Error("a page that ends early");
+    for (; at_ < number; ++at_) {
+      if (next_ == unpacked) unpack();
+      value_ += least_ + deltas_[next_++];
+    }
+    return value_;
+  }
+
+ private:
+  static constexpr std::size_t unpacked = 32;  // differences at once, which end at a whole byte
+
+  void unpack() {
+    if (round_ == 0) {
+      if (part_ == parts_) {
+        least_ = input_.signed_varint();
+        widths_ = input_.take(parts_);
+        part_ = 0;
+      }
+      bits_ = widths_[part_++];
+      if (bits_ > 64) throw Error("differences of more than 64 bits");
+      round_ = rounds_;
+    }
+    --round_;
+    std::array<std::uint8_t, unpacked * 8 + 9> packed = {};
+    const Bytes taken = input_.take(unpacked / 8 * bits_);
+    std::ranges::copy(taken, packed.begin());
+    const std::uint64_t mask = bits_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits_) - 1;
+    for (std::size_t i = 0; i < unpacked; ++i) {
+      const std::size_t first = i * bits_ / 8, shift = i * bits_ % 8;
+      std::uint64_t word = 0;
+      std::memcpy(&word, &packed[first], sizeof word);
+      word >>= shift;
+      if (shift + bits_ > 64) word |= std::uint64_t{packed[first + 8]} << (64 - shift);
+      deltas_[i] = word & mask;
+    }
+    next_ = 0;
+  }
+
+  PageInput input_;
+  std::uint64_t parts_, values_, value_, rounds_;  // `rounds_`: of unpacking, for a part
+  std::uint64_t at_ = 0, part_, round_ = 0, least_ = 0;
+  Bytes widths_;
+  std::size_t bits_ = 0, next_ = unpacked;
+  std::array<std::uint64_t, unpacked> deltas_ = {};
 };
 
 /// How many of a run's levels from `begin` to `end` are 1.
@@ -159,6 +230,7 @@ void ParquetValues::add(Bytes page, std::uint64_t values, std::int64_t encoding,
     places = numbers;
   }
   if (encoding == plain) return add_plain(input.left(), places);
+  if (encoding == deltas) return add_by_deltas(input.left(), places);
   if (encoding != plain_dictionary && encoding != by_dictionary) throw Error("values of another encoding");
   return add_by_dictionary(input.left(), places);
 }
@@ -190,6 +262,22 @@ void ParquetValues::add_plain(Bytes data, std::span<const std::int64_t> numbers)
       PageInput value = input;  // the same may be wanted again
       append(value.take(value.length()));
     }
+  }
+}
+
+void ParquetValues::add_by_deltas(Bytes data, std::span<const std::int64_t> numbers) {
+  if (width_ == 0) throw Error("strings as differences");
+  std::optional<DeltaValues> values;
+  for (const std::int64_t number : numbers) {
+    if (number == null) {
+      append_null();
+      continue;
+    }
+    if (!values) values.emplace(data);
+    const std::uint64_t value = values->at(static_cast<std::uint64_t>(number));
+    std::array<std::uint8_t, sizeof value> bytes = {};
+    std::memcpy(bytes.data(), &value, sizeof value);  // little endian, as this machine
+    append(Bytes(bytes).first(width_));
   }
 }
 

@@ -12,7 +12,7 @@ namespace linkwise {
 /// Values that are appended page by page. Functions throw `Error` for pages that are damaged.
 class ParquetValues {
  public:
-  static constexpr std::int64_t plain = 0, plain_dictionary = 2, by_dictionary = 8;  // encodings
+  static constexpr std::int64_t plain = 0, plain_dictionary = 2, deltas = 5, by_dictionary = 8;  // encodings
 
   /// `width`: bytes of a value; 0 for strings, which have lengths. Where values `may_be_null`, pages have levels.
   ParquetValues(std::uint32_t width, bool may_be_null) : width_(width), may_be_null_(may_be_null) {}
@@ -39,6 +39,7 @@ class ParquetValues {
   void append(Bytes value);
   void append_null();
   void add_plain(Bytes data, std::span<const std::int64_t> numbers);
+  void add_by_deltas(Bytes data, std::span<const std::int64_t> numbers);
   void add_by_dictionary(Bytes data, std::span<const std::int64_t> numbers);
 
   std::uint32_t width_;

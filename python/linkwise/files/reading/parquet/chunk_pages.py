@@ -11,7 +11,7 @@ from linkwise import _core
 from linkwise._core import Error
 from linkwise._typing import Rows
 
-PLAIN, BY_DICTIONARY = 0, (2, 8)
+PLAIN, BY_DELTAS, BY_DICTIONARY = 0, 5, (2, 8)
 """Encodings."""
 
 _DATA, _DATA_V2, _DICTIONARY = range(3)

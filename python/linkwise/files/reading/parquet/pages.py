@@ -27,7 +27,8 @@ from linkwise.files.reading.parquet.single_values import CODECS, may_take_values
 _WORTH_IT = 2  # times the bytes of all pages, to those of the pages with wanted rows
 _FOOTER = 1 << 16  # bytes of metadata in which most schemas end
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}  # "LZ4" means either of two
-_USUAL = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}  # encodings of values and of levels
+# Encodings of values and of levels.
+_USUAL = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED", "DELTA_BINARY_PACKED"}
 _FEW = 4  # rows of the pages, to one that is wanted, from which single values are taken
 
 
@@ -73,9 +74,9 @@ class PageReader:
     def _single_values(self, kept: Sequence[ChunkPages], name: str) -> pa.ChunkedArray | None:
         if _FEW * sum(len(chunk.positions) for chunk in kept) > sum(chunk.rows for chunk in kept):
             return None
-        if not all(map(may_take_values, kept)):
-            return None
         column = self._metadata.schema.column(self._places[name])
+        if not all(may_take_values(chunk, column) for chunk in kept):
+            return None
         values = values_in(self._file, kept, column, self._schema.field(name).type)
         return None if values is None else pa.chunked_array([values])
 

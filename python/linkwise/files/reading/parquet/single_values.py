@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from linkwise import _core
 from linkwise._core import Error
 from linkwise.columns.key_types import has_narrow_offsets, is_text
-from linkwise.files.reading.parquet.chunk_pages import BY_DICTIONARY, PLAIN, ChunkPages, Page
+from linkwise.files.reading.parquet.chunk_pages import BY_DELTAS, BY_DICTIONARY, PLAIN, ChunkPages, Page
 from linkwise.files.reading.parquet.statistics import has_unit_of_file
 
 _MOST_OF_NARROW = 1 << 31  # bytes
@@ -26,12 +26,13 @@ CODECS = ("UNCOMPRESSED", "SNAPPY", "ZSTD")
 """Those by which data of another size than its header says is noticed."""
 
 
-def may_take_values(chunk: ChunkPages) -> bool:
+def may_take_values(chunk: ChunkPages, column: pq.ColumnSchema) -> bool:
     """Whether the pages are of a version, a codec and in encodings of which single values can be taken."""
     if chunk.codec not in CODECS:
         return False
     has_dictionary = len(chunk.dictionary) == 1 and chunk.dictionary[0].encoding in (PLAIN, BY_DICTIONARY[0])
-    encodings = (PLAIN, *(BY_DICTIONARY if has_dictionary else ()))
+    are_integers = column.physical_type in ("INT32", "INT64")
+    encodings = (PLAIN, *(BY_DICTIONARY if has_dictionary else ()), *([BY_DELTAS] if are_integers else ()))
     return all(page.is_first_version and page.encoding in encodings for page in chunk.data)
 
 
