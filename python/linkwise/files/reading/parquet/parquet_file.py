@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from linkwise._typing import Rows
 from linkwise.columns.dictionaries import has_dictionary_inside
 from linkwise.columns.gather_pyarrow import bytes_of
-from linkwise.columns.key_types import is_text
+from linkwise.columns.key_types import has_narrow_offsets, is_text
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
+from linkwise.files.reading.parquet.chunk_check import ChunkCheck
 from linkwise.files.reading.parquet.statistics import groups_with, strings_with_few_values
 from linkwise.files.reading.reader import Piece, TableReader, bytes_of_rows
 from linkwise.runtime.parallel import in_order
@@ -25,7 +26,8 @@ from linkwise.runtime.parallel import in_order
 _LONG_PAGE = 1 << 20  # bytes that most writers put into a page at most, before compression
 _PAGE = 1 << 16  # bytes that are read at once where memory is limited, …
 _BUFFER = 1 << 17  # … and of a local file where it is not
-_SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 64  # to estimate the decoded size of a row
+_SAMPLED_GROUPS, _SAMPLED_ROWS = 4, 64  # to estimate the decoded size of a row
+_PLAIN = {"PLAIN", "RLE", "BIT_PACKED"}  # encodings of plain values and of their levels
 
 
 class ParquetFile(TableReader):
@@ -44,16 +46,15 @@ class ParquetFile(TableReader):
             with self._open() as file:
                 self._metadata = file.metadata
                 self._set_schema(file.schema_arrow)
+                self._check = ChunkCheck(file.metadata)
+                if file.metadata.num_row_groups:
+                    columns = [self._check.chunk(0, at) for at in range(file.metadata.num_columns)]
+                    self.compression = {column.path_in_schema: column.compression for column in columns}
                 self._needed, self._all_columns = self.columns, len(self.columns)
                 self._groups = list(range(file.metadata.num_row_groups))
                 # PyArrow can read nested dictionaries only by whole row groups; otherwise, some crash the process.
                 self._is_read_by_groups = any(map(has_dictionary_inside, self.schema.types))
                 self._estimate(file)
-                if self._metadata.num_row_groups and self._metadata.num_columns:
-                    # Only after the sampling above: asking for the codec of damaged metadata crashes the process.
-                    first = self._metadata.row_group(0)
-                    columns = [first.column(number) for number in range(self._metadata.num_columns)]
-                    self.compression = {column.path_in_schema: column.compression for column in columns}
 
     def _open(self, *, in_pages: bool = False, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         # Pre-buffering would keep what was read, and fetch whole row groups for their first rows.
@@ -98,23 +99,32 @@ class ParquetFile(TableReader):
         if self._is_read_by_groups:
             first = file.read_row_group(self._groups[0], columns=self._named)
             return bytes_of(first) // max(int(first.num_rows), 1)
-        fixed, sampled = 0, self._named
-        if len({*self._needed}) == len(self._needed) and not self._has_dots:
-            widths = {name: fixed_bytes(file.schema_arrow.field(name).type) for name in self._needed}
-            fixed = sum(width or 0 for width in widths.values())
-            sampled = [name for name, width in widths.items() if width is None]
+        groups = self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)]
+        if self._has_dots or len({*self._needed}) < len(self._needed):
+            return max(in_order(partial(self._bytes_of_first, group, self._named) for group in groups))
+        kinds = {name: file.schema_arrow.field(name).type for name in self._needed}
+        widths = {name: fixed_bytes(kind) for name, kind in kinds.items()}
+        places = {file.schema.column(at).path: at for at in range(len(file.schema))}
+        of_group = [sum(width or 0 for width in widths.values())] * len(groups)
+        asked: list[tuple[int, str]] = []
+        for at, group in enumerate(groups):
+            for name in (name for name, width in widths.items() if width is None):
+                chunk = self._check.chunk(group, places[name]) if name in places else None
+                if chunk is not None and is_text(kinds[name]) and {*chunk.encodings} <= _PLAIN:
+                    offset = 4 if has_narrow_offsets(kinds[name]) else 8  # where the file has a length of 4 bytes
+                    of_group[at] += chunk.total_uncompressed_size // max(chunk.num_values, 1) + offset - 4
+                else:
+                    asked.append((at, name))
+        found = in_order(partial(self._bytes_of_first, groups[at], [name]) for at, name in asked)
+        for (at, _), size in zip(asked, found, strict=True):
+            of_group[at] += size
+        return max(of_group)
 
-        def first_of(group: int, columns: list[str] | None) -> int:
-            with self._open(in_pages=True) as in_pages:
-                batch = next(in_pages.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=columns), None)
-            if batch is None or not batch.num_rows:
-                return 0
-            return bytes_of_rows(batch if sampled is None else batch.select(sampled)) // int(batch.num_rows)
-
-        groups = self._groups[:: -(-len(self._groups) // _SAMPLED_GROUPS)] if sampled != [] else self._groups[:1]
-        # All columns of one group: on damaged metadata, reading raises an error; other access crashes the process.
-        asked = [(group, sampled if at else self._named) for at, group in enumerate(groups)]
-        return fixed + max(in_order(partial(first_of, *each) for each in asked))
+    def _bytes_of_first(self, group: int, columns: list[str] | None) -> int:
+        """Bytes of a row among the first ones of a row group, in memory."""
+        with self._open(in_pages=True) as file:
+            batch = next(file.iter_batches(_SAMPLED_ROWS, row_groups=[group], columns=columns), None)
+        return bytes_of_rows(batch) // batch.num_rows if batch is not None and batch.num_rows else 0
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """See ``Reader``. Row groups whose statistics rule out a match are not read."""
