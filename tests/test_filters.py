@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,12 +18,15 @@ from pyarrow import feather
 
 import linkwise
 from linkwise import UsageError
+from linkwise.columns.number_filter import number_filter_from_text
 from linkwise.columns.row_filter import filter_from_text
 from linkwise.files.formats import FileOptions
+from linkwise.files.reading.parquet.statistics import groups_with
 from linkwise.files.reading.readers import keep_of_tables, open_reader
 
 RANDOM = np.random.default_rng(8)
 ROWS = 4000
+OPERATORS = ("=", "!=", "<>", "<", "<=", ">", ">=")
 DAY = datetime.datetime(2020, 1, 1)
 TABLE = pa.table({
     "price": pa.array(RANDOM.integers(0, 100, ROWS), mask=RANDOM.random(ROWS) < 0.1),
@@ -37,7 +41,7 @@ TABLE = pa.table({
 def drawn(random: Random, depth: int = 0) -> str:
     """A filter that DuckDB understands as well."""
     kind = random.randrange(9 if depth < 3 else 5)
-    operator = random.choice(("=", "!=", "<>", "<", "<=", ">", ">="))
+    operator = random.choice(OPERATORS)
     if kind == 0:
         return f"price {operator} {random.randrange(100)}"
     if kind == 1:
@@ -227,3 +231,63 @@ def test_each_column_of_a_part_is_decoded_once(text: str, row_group: int, tmp_pa
             assert len(asked) == len(set(asked)) and {"k", "a"} <= {*asked}
             found.append(pa.table([*keys.columns, *others.columns], schema=reader.schema))
     assert pa.concat_tables(found).equals(expected)
+
+
+NUMBERS = pa.table({
+    "i": pa.array(RANDOM.integers(-5, 5, ROWS), mask=RANDOM.random(ROWS) < 0.1),
+    "u": RANDOM.integers(0, 1 << 64, ROWS, dtype=np.uint64), "b": RANDOM.integers(-128, 128, ROWS, dtype=np.int8),
+    "x": pa.array(np.where(RANDOM.random(ROWS) < 0.1, np.nan, RANDOM.integers(-3, 3, ROWS) / 2)),
+    "f": RANDOM.random(ROWS).astype(np.float32), "not": np.arange(ROWS), "row": np.arange(ROWS),
+    "s": [f"{at}" for at in range(ROWS)],
+})  # fmt: skip
+
+
+def test_numbers_are_compared_as_by_expressions(tmp_path: Path) -> None:
+    """By NumPy and without PyArrow's expressions, and the same row groups are left out by their statistics."""
+    random = Random(9)
+    path = tmp_path / "in.parquet"
+    pq.write_table(NUMBERS.sort_by("i"), path, row_group_size=ROWS // 20)
+    whole = pq.read_table(path)
+    draws = {"i": lambda: random.randint(-7, 7), "u": lambda: random.randrange(1 << 64),
+             "b": lambda: random.randint(-128, 127), "x": lambda: random.randint(-8, 8) / 4}  # fmt: skip
+    for trial in range(200):
+        parts = []
+        for _ in range(random.randint(1, 3)):
+            name = random.choice(list(draws))
+            parts.append(f"{name}{random.choice(('', ' '))}{random.choice(OPERATORS)} {draws[name]()}")
+        text = f" {random.choice((' and ', ' AND  ')).join(parts)} "
+        numbers = number_filter_from_text(text, whole.schema)
+        assert numbers is not None, text
+        expected = whole.filter(filter_from_text(text, whole.schema))
+        assert whole["row"].take(numbers.rows_of(whole)).to_pylist() == expected["row"].to_pylist(), text
+        assert whole.filter(numbers.expression)["row"].equals(expected["row"]), text
+        if trial % 10 == 0:
+            for limit, memory in ((None, None), (5, None), (None, "64KiB"), (5, "64KiB")):
+                linkwise.sort_file(
+                    path, tmp_path / "o.parquet", by="row", filter=text, limit=limit, host_memory_limit=memory,
+                    strategy="cpu",
+                )  # fmt: skip
+                found = pq.read_table(tmp_path / "o.parquet").drop_columns("x")  # NaN is not equal to itself
+                assert found.equals(expected.drop_columns("x").sort_by("row")[:limit]), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i < 3 or x > 1", "not i < 3", "(i < 3)", "i < 3 and", "i < 3 x > 1", "i", "", "i < x", "i < 1.5", "u < -1",
+        "b < 128", "f < 0.5", "s < 3", "x < 1e3", "x < 0.12345678901234567", "absent < 3", "i < 3)", "3 < i",
+        "i is null", "i in (1)", "x < '3'", "i < 3 and s = 'a'", "not < 3",
+    ],
+)  # fmt: skip
+def test_other_filters_are_left_to_expressions(text: str) -> None:
+    assert number_filter_from_text(text, NUMBERS.schema) is None
+    twice = pa.schema([*NUMBERS.schema, pa.field("i", pa.int64())])
+    assert number_filter_from_text("i < 3", twice) is None
+
+
+def test_statistics_that_are_no_numbers_leave_out_nothing(tmp_path: Path) -> None:
+    told = type("Told", (), {"has_min_max": True, "min": math.nan, "max": math.nan})
+    chunk = type("Chunk", (), {"column": lambda _, __: type("C", (), {"statistics": told})})
+    schema = type("S", (), {"column": lambda _, __: type("C", (), {"path": "x"})})
+    metadata = type("M", (), {"row_group": lambda _, __: chunk(), "schema": schema(), "num_columns": 1})
+    assert groups_with(metadata(), "x", 1, 2, [0, 1]) == [0, 1]  # type: ignore[arg-type]

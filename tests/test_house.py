@@ -98,6 +98,9 @@ def test_files_of_numbers_and_strings_load_none_of_pyarrows_functions(tmp_path: 
     sides, out = [str(tmp_path / name) for name in ("in.parquet", "right.parquet")], str(tmp_path / "out.parquet")
     commands = [["sort", sides[0], "-k", by] for by in ("k", "s", "b")] + [["join", *sides, "--on", "k"]]
     commands.append(["sort", sides[0], "-k", "k", "--limit", "10"])
+    commands += [
+        ["sort", sides[0], "-k", "k", "--filter", "k > 99 and n < 2", *more] for more in ((), ("--limit", "9"))
+    ]
     for command in commands:
         done = subprocess.run(
             [sys.executable, "-X", "importtime", "-m", "linkwise", *command, "-o", out],

@@ -91,6 +91,21 @@ def number_dtype(kind: pa.DataType) -> np.dtype[np.generic]:
     return cast("np.dtype[np.generic]", empty.to_numpy(zero_copy_only=True).dtype)
 
 
+def stored_numbers(values: pa.Array) -> npt.NDArray[Any]:
+    """The numbers of an array of a type for which ``is_number`` holds, but of bools, without a copy; any for nulls."""
+    numbers = np.frombuffer(values.buffers()[1] or b"", number_dtype(values.type))
+    return numbers[values.offset : values.offset + len(values)]
+
+
+def is_valid(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which values are not null. PyArrow's function would load its other functions."""
+    bits = values.buffers()[0]
+    if bits is None:
+        return np.ones(len(values), np.bool_)
+    each = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
+    return each[values.offset : values.offset + len(values)].view(np.bool_)
+
+
 def array_of_column(column: pa.ChunkedArray) -> npt.NDArray[np.generic]:
     """A column of numbers without nulls as an array; without a copy if it has one chunk and is not of bool."""
     kind = column.type

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from linkwise._arrow import pa
+from linkwise.columns.key_types import is_valid, stored_numbers
 
 
 class StringCodes:
@@ -60,15 +61,15 @@ class _Codes:
         with self._lock:
             self.kind = chunk.type.value_type
             codes = np.array([self._known.setdefault(value, len(self._known)) for value in values], np.int32)
-        indices, is_valid = _numbers_of(chunk.indices)
-        if len(indices) and int(indices.view(np.uint32).max()) >= max(len(codes), is_valid is not None):
+        indices, valid = _numbers_of(chunk.indices)
+        if len(indices) and int(indices.view(np.uint32).max()) >= max(len(codes), valid is not None):
             raise pa.ArrowInvalid("an index that its dictionary does not have")
-        return _array_of(codes.take(indices, mode="clip") if len(codes) else indices, is_valid)
+        return _array_of(codes.take(indices, mode="clip") if len(codes) else indices, valid)
 
     def with_dictionary(self, codes: pa.Array) -> pa.DictionaryArray:
         """An array with a dictionary, of the values with these codes."""
         values, ranks = self._in_order()
-        numbers, is_valid = _numbers_of(codes)
+        numbers, valid = _numbers_of(codes)
         numbers = ranks[numbers]
         is_here = np.zeros(len(ranks), bool)
         is_here[numbers] = True
@@ -78,7 +79,7 @@ class _Codes:
         offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
         dictionary = pa.Array.from_buffers(self.kind, len(values), buffers)
-        return pa.DictionaryArray.from_arrays(_array_of(numbers, is_valid), dictionary, safe=False)
+        return pa.DictionaryArray.from_arrays(_array_of(numbers, valid), dictionary, safe=False)
 
     def _in_order(self) -> tuple[list[bytes], Any]:
         """All values in order, so that the same rows make the same file, and the place of each code's value in it."""
@@ -93,16 +94,14 @@ class _Codes:
 
 def _numbers_of(array: pa.Array) -> tuple[Any, Any]:
     """The integers of an array, 0 for nulls, and which are none; ``None`` if all are none."""
-    here = slice(array.offset, array.offset + len(array))
-    validity, data = array.buffers()
-    numbers = np.frombuffer(b"" if data is None else data, np.int32)[here]
+    numbers = stored_numbers(array)
     if not array.null_count:
         return numbers, None
-    is_valid = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")[here]
-    return numbers * is_valid.astype(np.int32), is_valid
+    valid = is_valid(array)
+    return numbers * valid, valid
 
 
-def _array_of(numbers: Any, is_valid: Any) -> pa.Array:
+def _array_of(numbers: Any, valid: Any) -> pa.Array:
     """The array that ``_numbers_of`` takes apart."""
-    validity = None if is_valid is None else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+    validity = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(pa.int32(), len(numbers), [validity, pa.py_buffer(numbers)])

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from linkwise import _core
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.columns.key_types import is_number, is_valid, stored_numbers
 
 Encoding = Literal["plain", "dictionary", "delta"]
 
@@ -105,29 +106,18 @@ def _distinct_values(sample: pa.Array) -> int:
 def _integers_of(values: pa.Array) -> npt.NDArray[np.int64] | None:
     """The integers that Parquet stores for the values, without nulls; ``None`` if it stores other things."""
     kind = values.type
-    if pa.types.is_decimal(kind):
-        if kind.precision > 18:
-            return None
-        words = max(kind.bit_width // 64, 1)  # of which the first ones hold the value
-    elif pa.types.is_integer(kind) or (pa.types.is_temporal(kind) and pa.types.is_primitive(kind)):
-        if pa.types.is_date64(kind):  # stored as days
-            return None
-        words = 1
-    else:
+    if pa.types.is_decimal(kind) and kind.precision <= 18:
+        words, width = max(kind.bit_width // 64, 1), min(kind.bit_width // 8, 8)  # the first word has the value
+        found = np.frombuffer(values.buffers()[1] or b"", f"i{width}")
+        numbers = found[words * values.offset : words * (values.offset + len(values)) : words].astype(np.int64)
+    elif pa.types.is_integer(kind) or (is_number(kind) and pa.types.is_temporal(kind) and not pa.types.is_date64(kind)):
+        stored = stored_numbers(values)
+        numbers = stored.view(np.int64) if stored.itemsize == 8 else stored.astype(np.int64)
+        if (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "s":
+            numbers = numbers * 1000  # Parquet has no seconds
+    else:  # date64 is stored as days
         return None
-    _, data = values.buffers()
-    width = min(kind.bit_width // 8, 8)
-    all_words = np.frombuffer(data or b"", f"{'u' if pa.types.is_unsigned_integer(kind) else 'i'}{width}")
-    found = all_words[words * values.offset : words * (values.offset + len(values)) : words]
-    numbers = found.view(np.int64) if width == 8 else found.astype(np.int64)
-    if (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "s":
-        numbers = numbers * 1000  # Parquet has no seconds
-    return numbers[_is_valid(values)] if values.null_count else numbers
-
-
-def _is_valid(values: pa.Array) -> npt.NDArray[np.bool_]:
-    bits = np.unpackbits(np.frombuffer(values.buffers()[0], np.uint8), bitorder="little")
-    return bits[values.offset : values.offset + len(values)].view(np.bool_)
+    return numbers[is_valid(values)] if values.null_count else numbers
 
 
 def _bits_of_deltas(deltas: list[npt.NDArray[Any]]) -> float:

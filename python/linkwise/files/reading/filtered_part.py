@@ -10,17 +10,22 @@ from linkwise._arrow import pa, pc
 from linkwise._typing import Rows
 from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import empty_table
+from linkwise.columns.number_filter import NumberFilter
 
 
-def rows_that_pass(table: pa.Table, rows: pc.Expression) -> Rows | None:
-    """The numbers of the rows for which an expression is true, found on this thread; ``None`` for all rows."""
+def rows_that_pass(table: pa.Table, rows: pc.Expression | NumberFilter) -> Rows | None:
+    """The numbers of the rows for which a filter is true, found on this thread; ``None`` for all rows."""
+    numbers = rows.rows_of(table) if isinstance(rows, NumberFilter) else _rows_of_expression(table, rows)
+    return None if len(numbers) == table.num_rows else numbers
+
+
+def _rows_of_expression(table: pa.Table, rows: pc.Expression) -> Rows:
     from pyarrow import acero  # noqa: PLC0415 - slow, and seldom needed
 
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     evaluated = acero.Declaration("project", acero.ProjectNodeOptions([rows], ["passes"]), [source])
     passes = evaluated.to_table(use_threads=False)["passes"]
-    numbers = np.flatnonzero((passes.fill_null(False) if passes.null_count else passes).to_numpy())
-    return None if len(numbers) == table.num_rows else numbers
+    return np.flatnonzero((passes.fill_null(False) if passes.null_count else passes).to_numpy())
 
 
 class FilteredPart:
@@ -33,8 +38,9 @@ class FilteredPart:
     """
 
     def __init__(
-        self, decode: Callable[[list[str]], pa.Table], schema: pa.Schema, rows: pc.Expression, referenced: Sequence[str]
-    ) -> None:
+        self, decode: Callable[[list[str]], pa.Table], schema: pa.Schema, rows: pc.Expression | NumberFilter,
+        referenced: Sequence[str],
+    ) -> None:  # fmt: skip
         self._decode, self._schema, self._filter, self._referenced = decode, schema, rows, referenced
         self._held: pa.Table | None = None  # the columns of the first call, before filtering
         self._passed: Rows | None = None  # row numbers; None for all

@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from linkwise._core import Error, UsageError
 from linkwise._typing import Format, Rows
+from linkwise.columns.gather import gather_rows
 from linkwise.columns.gather_pyarrow import bytes_of, empty_table
+from linkwise.columns.number_filter import NumberFilter
 from linkwise.columns.take import compact_views
 from linkwise.encoders.type_casts import writable, writable_schema
 from linkwise.files.formats import one_clear_line
@@ -91,6 +93,9 @@ class Piece(NamedTuple):
 class Reader(ABC):
     """A file, or several with the same columns read as one. Files are open only while they are being read."""
 
+    filters_numbers = False
+    """Whether ``keep`` takes a ``NumberFilter``."""
+
     def __init__(
         self, kind: Format, *, schema: pa.Schema | None = None, columns: list[str] | None = None,
         size: int | None = None, compression: dict[str, str] | None = None,
@@ -158,7 +163,10 @@ class Reader(ABC):
         return self.rows is not None and wanted <= self.rows // _FEW
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
-        """Keep only these columns, and the rows for which an expression is true. Raises ``UsageError``."""
+        """Keep only these columns, and the rows for which an expression or a ``NumberFilter`` is true.
+
+        Raises ``UsageError``.
+        """
         if columns is not None or rows is not None:
             raise UsageError("an array has no columns: it is sorted as a whole")
 
@@ -279,13 +287,15 @@ class TableReader(Reader):
             self._version = FileVersion(path)
         self.header_as_it_is = b""
         """The header of text, with its line end."""
-        self._filter: Any | None = None  # an expression
+        self._filter: Any | None = None  # an expression, or where ``filters_numbers`` a NumberFilter
         self._referenced: list[str] = []  # the columns in the filter
         self._plain: pa.Schema | None = None  # of all columns, if some are read as other types than the file's
 
     def keep(self, columns: Sequence[str] | None, rows: Any | None) -> None:
         """See ``Reader``."""
-        if rows is not None:
+        if isinstance(rows, NumberFilter):
+            self._referenced = rows.columns
+        elif rows is not None:
             self._set_plain(self.schema)
             try:
                 self._referenced = columns_in(rows, self.schema)
@@ -317,7 +327,12 @@ class TableReader(Reader):
     def _kept(self, rows: Any) -> Any:
         """The requested rows and columns of a table or batch."""
         rows = self._as_plain(rows)
-        if self._filter is not None:
+        if isinstance(self._filter, NumberFilter):
+            if isinstance(rows, pa.Table):
+                rows = gather_rows(rows, self._filter.rows_of(rows))
+            else:
+                rows = rows.filter(self._filter.expression)
+        elif self._filter is not None:
             rows = rows.filter(self._filter)
         return rows if rows.schema.names == self.columns else rows.select(self.columns)
 

@@ -16,6 +16,7 @@ from linkwise import _core
 from linkwise._arrow import pc
 from linkwise._core import Error, UsageError
 from linkwise._typing import Format
+from linkwise.columns.number_filter import number_filter_from_text
 from linkwise.columns.row_filter import filter_from_text
 from linkwise.columns.sort_keys import listed
 from linkwise.encoders.type_casts import writable_schema
@@ -210,8 +211,15 @@ def keep_of_tables(reader: Reader, columns: Sequence[str] | None, rows: Any | No
     for name in columns or ():
         if name not in reader.columns:
             raise UsageError(f"there is no column '{name}' to keep; there are {', '.join(reader.columns)}")
+    reader.keep(columns, _filter_of(reader, rows))
+
+
+def _filter_of(reader: Reader, rows: Any | None) -> Any | None:
+    if isinstance(rows, str) and reader.schema is not None:
+        plain = writable_schema(reader.schema, "parquet")  # views are compared as plain text
+        is_plain = plain.types == reader.schema.types
+        of_numbers = number_filter_from_text(rows, plain) if reader.filters_numbers and is_plain else None
+        return of_numbers or filter_from_text(rows, plain)
     if rows is not None and not isinstance(rows, str | pc.Expression):
         raise UsageError(f"a filter is text or an expression of PyArrow, not a {type(rows).__name__}")
-    if isinstance(rows, str) and reader.schema is not None:
-        rows = filter_from_text(rows, writable_schema(reader.schema, "parquet"))  # views are compared as plain text
-    reader.keep(columns, rows)
+    return rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+from contextlib import suppress
 from typing import NoReturn
 
 import pyarrow as pa
@@ -53,8 +54,6 @@ class ChunkCheck:
 
     def chunk(self, group: int, column: int) -> pq.ColumnChunkMetaData:
         """The metadata of a chunk. Raises what PyArrow raises when it reads one that is damaged."""
-        try:
+        with suppress(_Stopped):
             self._file.reader.read_row_group(group, column_indices=[column], use_threads=False)
-        except _Stopped:
-            pass
         return self._metadata.row_group(group).column(column)

@@ -16,6 +16,7 @@ from linkwise._typing import Rows
 from linkwise.columns.dictionaries import has_dictionary_inside
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.key_types import has_narrow_offsets, is_text
+from linkwise.columns.number_filter import NumberFilter
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
 from linkwise.files.reading.parquet.chunk_check import ChunkCheck
@@ -32,6 +33,8 @@ _PLAIN = {"PLAIN", "RLE", "BIT_PACKED"}  # encodings of plain values and of thei
 
 class ParquetFile(TableReader):
     """What is known of a Parquet file before its rows are read."""
+
+    filters_numbers = True
 
     def __init__(self, path: Path | RemoteFile, *, spool: IO[bytes] | None = None) -> None:
         super().__init__(path, "parquet")
@@ -135,7 +138,10 @@ class ParquetFile(TableReader):
             self._needed = [name for name in before if name in wanted]
             self._sampled = None
         with one_clear_line("read", self.path), self._open() as file:
-            if rows is not None:
+            if isinstance(rows, NumberFilter):
+                for column, (least, greatest) in rows.ranges:
+                    self._groups = groups_with(file.metadata, column, least, greatest, self._groups)
+            elif rows is not None:
                 # PyArrow does not compare the statistics of some types.
                 with contextlib.suppress(pa.ArrowNotImplementedError):
                     subset = self._fragment().subset(rows, schema=self._plain or file.schema_arrow)

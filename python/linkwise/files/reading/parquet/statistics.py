@@ -33,7 +33,7 @@ def groups_with(metadata: pq.FileMetaData, column: str, least: Any, greatest: An
     def may_hold(group: int) -> bool:
         told = metadata.row_group(group).column(at).statistics
         try:
-            return told is None or not told.has_min_max or bool(told.max >= least and told.min <= greatest)
+            return told is None or not told.has_min_max or not bool(told.max < least or told.min > greatest)
         except (TypeError, ValueError, NotImplementedError):  # values that Python cannot represent or compare
             return True
 
