@@ -30,12 +30,17 @@ class _Comparison(NamedTuple):
     column: str
     operator: str
     value: int | float
+    kind: pa.DataType
 
     def passes(self, table: pa.Table) -> npt.NDArray[np.bool_]:
         values = in_one_array(table[self.column])
         numbers = stored_numbers(values)
         passes: npt.NDArray[np.bool_] = _OPERATORS[self.operator](numbers, numbers.dtype.type(self.value))
         return passes & is_valid(values) if values.null_count else passes
+
+    @property
+    def expression(self) -> pc.Expression:
+        return _OPERATORS[self.operator](pc.field(self.column), pa.scalar(self.value, self.kind))
 
     @property
     def range(self) -> tuple[float, float]:
@@ -70,7 +75,7 @@ class NumberFilter:
     @property
     def expression(self) -> pc.Expression:
         """The same for PyArrow."""
-        first, *others = (_OPERATORS[each.operator](pc.field(each.column), each.value) for each in self._comparisons)
+        first, *others = (each.expression for each in self._comparisons)
         for each in others:
             first &= each
         return first
@@ -87,10 +92,11 @@ def number_filter_from_text(text: str, schema: pa.Schema) -> NumberFilter | None
         found = _COMPARISON.match(text, at)
         if found is None or found[1].lower() == "not" or schema.names.count(found[1]) != 1:
             return None
-        value = _value(found[3], schema.field(found[1]).type)
+        kind = schema.field(found[1]).type
+        value = _value(found[3], kind)
         if value is None:
             return None
-        comparisons.append(_Comparison(found[1], found[2], value))
+        comparisons.append(_Comparison(found[1], found[2], value, kind))
         at = found.end()
     return None if text.rstrip().lower().endswith("and") else NumberFilter(comparisons)
 
