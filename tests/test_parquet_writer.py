@@ -146,7 +146,7 @@ def test_page_indexes_and_bloom_filters_move_along(tmp_path: Path) -> None:
     empty = pa.BufferOutputStream()
     pq.write_table(table[:0], empty)
     joined = JoinedFile(memoryview(empty.getvalue()))
-    data = b"".join([joined.begin(), *(bytes(joined.add(part)) for part in parts), joined.end()])
+    data = b"".join([joined.begin(), *(bytes(joined.add(part, {})) for part in parts), joined.end()])
     path = tmp_path / "t.parquet"
     path.write_bytes(data)
     assert pq.read_table(path).equals(table)

@@ -227,3 +227,31 @@ def test_page_indexes_tell_the_values_of_each_page(tmp_path: Path) -> None:
             assert (least, greatest) == (city[begin].as_py().encode(), city[end - 1].as_py().encode())
             pages += 1
     assert first == ROWS and pages > 2
+
+
+def test_statistics_are_those_that_pyarrow_writes(tmp_path: Path) -> None:
+    """Though PyArrow is not asked for those of strings, which take it longer than all else."""
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    random = np.random.default_rng(4)
+    words = ["", "a", "\u00e9", "z", "\U0001f600", "b" * 9, None]
+    text = pa.array([words[at] for at in random.integers(0, len(words), ROWS)])
+    table = pa.table({
+        "k": random.permutation(ROWS), "text": text, "raw": text.cast(pa.binary()), "long": ["l" * 5000] * ROWS,
+        "null": pa.nulls(ROWS, pa.string()), "same": pa.array(["x"] * ROWS), "list": [[1]] * ROWS,
+        "number": np.arange(ROWS),
+    })  # fmt: skip
+    pq.write_table(table, source)
+    linkwise.sort_file(source, out, by="k", row_group_rows=ROWS // 3)
+    found = pq.ParquetFile(out)
+    assert found.read().equals(linkwise.sort(table, by="k"))
+    told = 0
+    for group in range(found.num_row_groups):
+        pq.write_table(found.read_row_group(group), tmp_path / "one.parquet")
+        expected = pq.read_metadata(tmp_path / "one.parquet").row_group(0)
+        for at in range(expected.num_columns):
+            ours, theirs = (each.column(at).statistics for each in (found.metadata.row_group(group), expected))
+            assert (ours.null_count, ours.has_min_max) == (theirs.null_count, theirs.has_min_max)
+            if theirs.has_min_max:
+                assert (ours.min, ours.max) == (theirs.min, theirs.max)
+                told += 1
+    assert told == 6 * found.num_row_groups

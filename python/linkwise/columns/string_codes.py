@@ -67,14 +67,14 @@ class _Codes:
         return _array_of(codes.take(indices, mode="clip") if len(codes) else indices, valid)
 
     def with_dictionary(self, codes: pa.Array) -> pa.DictionaryArray:
-        """An array with a dictionary, of the values with these codes."""
+        """An array of the values with these codes; its dictionary has those that occur, in order."""
         values, ranks = self._in_order()
         numbers, valid = _numbers_of(codes)
         numbers = ranks[numbers]
         is_here = np.zeros(len(ranks), bool)
-        is_here[numbers] = True
+        is_here[numbers if valid is None else numbers[valid.view(bool)]] = True
         if not is_here.all():  # with fewer values, the file may number them by fewer bits
-            numbers = (np.cumsum(is_here, dtype=np.int32) - 1)[numbers]
+            numbers = np.maximum(np.cumsum(is_here, dtype=np.int32) - 1, 0)[numbers]
             values = list(compress(values, is_here))
         offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]

@@ -8,6 +8,8 @@ Source: Apache Parquet, ``parquet.thrift`` and ``PageIndex.md``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from linkwise.encoders import parquet_layout as layout
 from linkwise.encoders.thrift import I16, I32, I64, LIST, STRUCT, Struct, parse, serialised
 
@@ -48,8 +50,11 @@ class JoinedFile:
         self._size = len(layout.MAGIC)
         return layout.MAGIC
 
-    def add(self, file: memoryview) -> memoryview:
-        """The bytes to append from a file with one row group. Raises ``ValueError``."""
+    def add(self, file: memoryview, statistics: Mapping[str, Struct]) -> memoryview:
+        """The bytes to append from a file with one row group. Raises ``ValueError``.
+
+        ``statistics``: of columns that are not nested, by name, whose own metadata has none.
+        """
         metadata, end = metadata_of(file)
         groups: list[Struct] = metadata[layout.ROW_GROUPS][1][1]
         chunks: list[Struct] = [chunk for group in groups for chunk in group[layout.COLUMNS][1][1]]
@@ -65,7 +70,12 @@ class JoinedFile:
             self._take_index(chunk, (layout.COLUMN_INDEX, layout.COLUMN_INDEX_SIZE), file)
             self._take_index(chunk, (layout.OFFSET_INDEX, layout.OFFSET_INDEX_SIZE), file, by)
             _moved(chunk, (layout.CHUNK_OFFSET,), by)
-            _moved(chunk[layout.CHUNK_METADATA][1], _OFFSETS, by)
+            told: Struct = chunk[layout.CHUNK_METADATA][1]
+            _moved(told, _OFFSETS, by)
+            path = b".".join(told[layout.PATH][1][1]).decode()
+            if path in statistics:
+                told[layout.STATISTICS] = STRUCT, statistics[path]
+                chunk[layout.CHUNK_METADATA] = STRUCT, dict(sorted(told.items()))
         for group in groups:
             _moved(group, (layout.GROUP_OFFSET,), by)
             group.pop(layout.ORDINAL, None)

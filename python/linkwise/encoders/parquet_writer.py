@@ -6,18 +6,21 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import IO, Any
+from itertools import chain
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.sort_keys import SortKey
+from linkwise.encoders import parquet_layout as layout
 from linkwise.encoders.output_file import OutputFile
 from linkwise.encoders.parquet_encodings import Encoding, encoding_of
 from linkwise.encoders.parquet_footer import JoinedFile
 from linkwise.encoders.parquet_options import ParquetOptions, codec_arguments
 from linkwise.encoders.part_writer import PartWriter
+from linkwise.encoders.thrift import BINARY, I64, TRUE, Struct
 
 _MOST_ROWS = 1 << 18  # per row group, which then mostly fits into the caches of a core
 _ROWS_ON_MANY_CORES = 1 << 19  # many cores wait for the GIL between steps, so that fewer steps are worth more
@@ -27,14 +30,23 @@ _GROUPS_IN_MEMORY = 4  # rows that wait become a row group at memory / _GROUPS_I
 _GROUPS_ALIKE = 16  # whose columns have the same encodings: deciding holds the GIL, for which all cores wait
 _ROOM = 1 << 17  # bytes for the encoding of rows, beyond their own and …
 _ROOM_SHARE = 8  # … a part of these; an output that grows is copied several times
+_LONGEST_VALUE = 1 << 12  # bytes, in statistics, as PyArrow has it
 _GROWTH = 2  # bytes of the rows and their encoding, relative to those of the rows
 
 
-class ParquetWriter(PartWriter[pa.Buffer]):
+class _RowGroup(NamedTuple):
+    file: pa.Buffer
+    """A Parquet file of its own."""
+    statistics: dict[str, Struct]
+    """Of columns of which the file has none."""
+
+
+class ParquetWriter(PartWriter[_RowGroup]):
     """Row groups; see ``PartWriter``. Half of ``memory`` is for those that wait to be encoded and written.
 
-    Tables may have dictionary columns where ``schema`` has strings. ``codecs`` are those of the input's columns;
-    ``keys`` are recorded as the sort order for later readers. Raises ``ArrowException`` for types that Parquet lacks.
+    Tables may have dictionary columns where ``schema`` has strings; their dictionaries have the values that occur, in
+    order. ``codecs`` are those of the input's columns; ``keys`` are recorded as the sort order for later readers.
+    Raises ``ArrowException`` for types that Parquet lacks.
     """
 
     def __init__(
@@ -95,8 +107,19 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         self._waiting = [waiting] if waiting.num_rows else []
         self._waiting_rows, self._waiting_bytes = waiting.num_rows, row_bytes * waiting.num_rows
 
-    def _encoded(self, table: pa.Table) -> pa.Buffer:
-        return self._file_of(table, **self._encodings_of(table))
+    def _encoded(self, table: pa.Table) -> _RowGroup:
+        how = self._encodings_of(table)
+        told: dict[str, Struct] = {}
+        if not self._options.page_index:  # which needs statistics of pages
+            columns = zip(self._schema, table.columns, strict=True)
+            told = {
+                field.name: _statistics_of(column) for field, column in columns
+                if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(field.type)
+            }  # fmt: skip
+        if told:  # PyArrow would look at each value
+            leaves = chain(*self._leaves.values())
+            how = how | {"write_statistics": [leaf for leaf in leaves if leaf not in told]}
+        return _RowGroup(self._file_of(table, **how), told)
 
     def _encodings_of(self, table: pa.Table) -> dict[str, Any]:
         """How the leaves are encoded, as PyArrow's arguments. A decision holds for several row groups."""
@@ -143,8 +166,8 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         fields = [field.with_type(kind) if pa.types.is_dictionary(kind) else field for field, kind in columns]
         return pa.schema(fields, self._schema.metadata)
 
-    def _append(self, encoded: pa.Buffer) -> None:
-        self._file.write(self._joined.add(memoryview(encoded)))
+    def _append(self, encoded: _RowGroup) -> None:
+        self._file.write(self._joined.add(memoryview(encoded.file), encoded.statistics))
 
     def flush(self) -> None:
         """See ``PartWriter``."""
@@ -162,6 +185,19 @@ class ParquetWriter(PartWriter[pa.Buffer]):
         """See ``PartWriter``."""
         super().cancel()
         self._file.cancel()
+
+
+def _statistics_of(column: pa.ChunkedArray) -> Struct:
+    """Of strings as dictionary columns in order."""
+    told: Struct = {layout.NULLS: (I64, column.null_count)}
+    present = [chunk.dictionary.view(pa.binary()) for chunk in column.chunks if len(chunk.dictionary)]
+    if present:
+        least = min(values[0].as_py() for values in present)
+        greatest = max(values[len(values) - 1].as_py() for values in present)
+        if max(len(least), len(greatest)) <= _LONGEST_VALUE:
+            told |= {layout.GREATEST: (BINARY, greatest), layout.LEAST: (BINARY, least)}
+            told |= dict.fromkeys(layout.ARE_EXACT, (TRUE, None))
+    return told
 
 
 def _rows_of_groups() -> int:
