@@ -6,10 +6,9 @@ PyArrow's expressions, which express all filters, take longer to load than NumPy
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +17,9 @@ from linkwise._arrow import pa, pc
 from linkwise._typing import Rows
 from linkwise.columns.gather import in_one_array
 from linkwise.columns.key_types import is_valid, stored_numbers
+from linkwise.columns.row_filter import COMPARE
 
 _COMPARISON = re.compile(r"\s*([^\W\d]\w*)\s*(<=|>=|!=|<>|==|[=<>])\s*(-?\d+(?:\.\d+)?)\s*(?:and\s|$)", re.IGNORECASE)
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<>": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 
 
 class _Comparison(NamedTuple):
@@ -35,12 +31,12 @@ class _Comparison(NamedTuple):
     def passes(self, table: pa.Table) -> npt.NDArray[np.bool_]:
         values = in_one_array(table[self.column])
         numbers = stored_numbers(values)
-        passes: npt.NDArray[np.bool_] = _OPERATORS[self.operator](numbers, numbers.dtype.type(self.value))
+        passes: npt.NDArray[np.bool_] = COMPARE[self.operator](numbers, numbers.dtype.type(self.value))
         return passes & is_valid(values) if values.null_count else passes
 
     @property
     def expression(self) -> pc.Expression:
-        return _OPERATORS[self.operator](pc.field(self.column), pa.scalar(self.value, self.kind))
+        return COMPARE[self.operator](pc.field(self.column), pa.scalar(self.value, self.kind))
 
     @property
     def range(self) -> tuple[float, float]:
@@ -82,9 +78,9 @@ class NumberFilter:
 
 
 def number_filter_from_text(text: str, schema: pa.Schema) -> NumberFilter | None:
-    """The filter, if it only compares columns of 64-bit or 32-bit integers or of doubles with numbers of their types.
+    """The filter, if it only compares columns of integers or doubles with numbers of their types; otherwise ``None``.
 
-    Otherwise ``None``, also if it is wrong.
+    Also ``None`` if something is wrong with it.
     """
     comparisons: list[_Comparison] = []
     at = 0

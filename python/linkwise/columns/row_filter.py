@@ -25,10 +25,12 @@ _TOKEN = re.compile(
     |(?P<symbol><=|>=|!=|<>|==|[=<>(),])|(?P<word>\w+))""",
     re.VERBOSE,
 )
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<>": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+"""What the symbols do, of arrays of NumPy and of expressions."""
+
 _DEEPEST = 100  # nested parentheses and negations
 _LONGEST_NUMBER = 400  # digits
 _MOST_DIGITS = 1000  # of numbers with an exponent
@@ -135,14 +137,14 @@ class _Parser:
         if self._takes("in"):
             return self._in(column, of)
         kind, text = self._take()
-        if kind != "symbol" or text not in _COMPARE:
+        if kind != "symbol" or text not in COMPARE:
             raise self._wrong(f"a comparison should stand where {_told(kind, text)} is")
         return self._compared(column, of, text)
 
     def _compared(self, column: Any, of: pa.DataType, how: str) -> Any:
         value = self._value(of)
         if not isinstance(value, _JustAbove):
-            return _COMPARE[how](column, value)
+            return COMPARE[how](column, value)
         if how in (">", ">="):
             return column > value.floor
         if how in ("<", "<="):

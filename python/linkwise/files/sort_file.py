@@ -102,7 +102,7 @@ def sort_file(
         For Parquet output: the codec, optionally with a level, as ``"zstd:3"`` (by default the input's); the rows per
         row group; which columns are dictionary-encoded (``"auto"``: those where a sample shows that it pays;
         ``"all"`` or ``"none"``); whether integers, times and decimals are delta-encoded where that pays
-        (``DELTA_BINARY_PACKED``, which readers from before 2023 may lack); and whether to write a page index.
+        (``DELTA_BINARY_PACKED``, which old readers may lack); and whether to write a page index.
     partition_by, file_rows
         Write a directory of files, which appears complete or not at all: with subdirectories like ``day=2024-05-01``
         for the values of these columns, each sorted in itself, and with at most ``file_rows`` rows per file.
