@@ -131,7 +131,7 @@ def test_any_integers(data: st.DataObject) -> None:
     greatest = data.draw(st.integers(least, low + (1 << bits) - 1))
     draws = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     dtype = np.uint64 if kind == pa.uint64() else np.int64
-    values = draws.integers(least, greatest, data.draw(st.integers(1024, 5000)), dtype=dtype, endpoint=True)
+    values = draws.integers(least, greatest, data.draw(st.integers(256, 5000)), dtype=dtype, endpoint=True)
     if data.draw(st.booleans()):
         values = np.sort(values)
     column = pa.chunked_array([pa.array(values, kind, mask=draws.random(len(values)) < data.draw(st.floats(0, 1)))])

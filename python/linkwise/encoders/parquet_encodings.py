@@ -24,7 +24,7 @@ Encoding = Literal["plain", "dictionary", "delta"]
 _SAMPLED_SLICES, _SAMPLED_ROWS = 16, 256
 _LARGEST_DICTIONARY = 1 << 20  # bytes; beyond that, the writer abandons the dictionary halfway
 _GAIN = 0.8  # of the bits of the simpler encoding, which another one may take at most
-_LEAST_ROWS = 1 << 10  # fewer are encoded quickly either way
+_LEAST_ROWS = 1 << 8  # fewer are encoded quickly either way
 
 _MINIBLOCKS, _MINIBLOCK = 4, 32  # deltas of one width, and how many such a block has, which has one minimum
 _BLOCK_BITS = 64  # the minimum and the widths
