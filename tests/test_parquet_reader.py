@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import linkwise
+from linkwise.encoders import parquet_layout as layout
+from linkwise.encoders.parquet_footer import metadata_of
+from linkwise.encoders.thrift import I32, I64, LIST, STRUCT
 from linkwise.files.reading.parquet import parquet_reader
 
 GROUP = 70_000  # rows: so many are worth a core
@@ -52,3 +57,29 @@ def test_columns_are_divided_where_row_groups_are_few(
     check(in_order.slice(0, 50))
     linkwise.join_file(path, tmp_path / "keys.parquet", out, on="k", how="semi", strategy="cpu")
     check(table.take(np.flatnonzero(keys % 3 == 0)))
+
+
+@pytest.mark.parametrize(
+    ("field", "damaged"),
+    [
+        (layout.CODEC, (I32, 99)),
+        (layout.CHUNK_TYPE, (I32, 99)),
+        (16, (STRUCT, {2: (LIST, (I64, [])), 3: (LIST, (I64, [0] * 7))})),  # size statistics, with a level too many
+    ],
+)
+@pytest.mark.parametrize("group", [0, 2])
+def test_damaged_metadata_does_not_end_the_process(field: int, damaged: Any, group: int, tmp_path: Path) -> None:
+    """PyArrow would end it when it is asked about such a chunk."""
+    path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    pq.write_table(pa.table({"k": np.arange(3000), "s": ["t"] * 3000}), path, row_group_size=1000)
+    file = path.read_bytes()
+    metadata, begin = metadata_of(memoryview(file))
+    chunk = metadata[layout.ROW_GROUPS][1][1][group][layout.COLUMNS][1][1][0]
+    told = chunk[layout.CHUNK_METADATA][1] | {field: damaged}
+    chunk[layout.CHUNK_METADATA] = STRUCT, dict(sorted(told.items()))
+    path.write_bytes(file[:begin] + layout.tail_of(metadata))
+    for more in ([], ["--filter", "k > 2500"], ["--limit", "3"]):
+        command = [sys.executable, "-m", "linkwise", "sort", path, "-k", "k", "-o", out, *more]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 1), done
+        assert done.returncode == 0 or done.stderr.startswith("linkwise: cannot read ")

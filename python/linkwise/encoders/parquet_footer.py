@@ -72,9 +72,9 @@ class JoinedFile:
             _moved(chunk, (layout.CHUNK_OFFSET,), by)
             told: Struct = chunk[layout.CHUNK_METADATA][1]
             _moved(told, _OFFSETS, by)
-            path = b".".join(told[layout.PATH][1][1]).decode()
-            if path in statistics:
-                told[layout.STATISTICS] = STRUCT, statistics[path]
+            name, *inner = told[layout.PATH][1][1]
+            if statistics and not inner and name.decode() in statistics:
+                told[layout.STATISTICS] = STRUCT, statistics[name.decode()]
                 chunk[layout.CHUNK_METADATA] = STRUCT, dict(sorted(told.items()))
         for group in groups:
             _moved(group, (layout.GROUP_OFFSET,), by)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 from contextlib import suppress
+from threading import Lock
 from typing import NoReturn
 
 import pyarrow as pa
@@ -45,15 +46,16 @@ class _WithoutBytes(io.RawIOBase):
 
 
 class ChunkCheck:
-    """Checks the chunks of a file with this metadata."""
+    """Checks the chunks of a file with this metadata when they are asked for."""
 
     def __init__(self, metadata: pq.FileMetaData) -> None:
-        self._metadata = metadata
+        self.metadata = metadata
+        self._lock = Lock()
         source = pa.PythonFile(_WithoutBytes(), mode="r")
         self._file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER)
 
-    def chunk(self, group: int, column: int) -> pq.ColumnChunkMetaData:
+    def of(self, group: int, column: int) -> pq.ColumnChunkMetaData:
         """The metadata of a chunk. Raises what PyArrow raises when it reads one that is damaged."""
-        with suppress(_Stopped):
+        with suppress(_Stopped), self._lock:
             self._file.reader.read_row_group(group, column_indices=[column], use_threads=False)
-        return self._metadata.row_group(group).column(column)
+        return self.metadata.row_group(group).column(column)

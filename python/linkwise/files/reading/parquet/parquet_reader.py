@@ -126,13 +126,13 @@ class ParquetReader(ParquetFile):
         """Whether rows need not be decoded for single values of these columns."""
         if not isinstance(self._file, Path) or not self._are_found_by_name:
             return False
-        with self._file.open("rb") as file:
+        with one_clear_line("read", self.path), self._file.open("rb") as file:
             return all(map(self._page_reader(file, 0).may_take, columns))
 
     def _page_reader(self, file: IO[bytes], most_rows: int) -> PageReader:
         assert self._metadata is not None
         with self._open() as opened:
-            return PageReader(file.fileno(), self._metadata, opened.schema_arrow, most_rows)
+            return PageReader(file.fileno(), self._chunks, opened.schema_arrow, most_rows)
 
     def candidates(
         self, columns: Sequence[str], wanted: Candidates, most_bytes: int | None, first: int = 0
@@ -194,7 +194,8 @@ class ParquetReader(ParquetFile):
         assert self._metadata is not None
         if column not in self.columns:
             return {}
-        return integer_bounds(self._metadata, column, self.schema.field(column).type, self._groups)
+        with one_clear_line("read", self.path):
+            return integer_bounds(self._chunks, column, self.schema.field(column).type, self._groups)
 
     def _is_worth_a_core(self, columns: Sequence[str], most_bytes: int | None) -> bool:
         """Whether each core decodes these columns of one row group after the other, within ``most_bytes``."""
