@@ -289,8 +289,8 @@ def test_other_filters_are_left_to_expressions(text: str) -> None:
 def test_statistics_that_are_no_numbers_leave_out_nothing() -> None:
     told = SimpleNamespace(has_min_max=True, min=math.nan, max=math.nan)
     column = SimpleNamespace(path="x", physical_type="DOUBLE", statistics=told)
-    metadata = SimpleNamespace(num_columns=1, schema=SimpleNamespace(column=lambda _: column))
-    chunks: Any = SimpleNamespace(metadata=metadata, of=lambda _group, _at: column)
-    assert groups_with(chunks, "x", 1, 2, [0, 1]) == [0, 1]
+    of_column = SimpleNamespace(column=lambda _: column)
+    metadata: Any = SimpleNamespace(num_columns=1, schema=of_column, row_group=lambda _: of_column)
+    assert groups_with(metadata, "x", 1, 2, [0, 1]) == [0, 1]
     told.min, told.max = 3.0, 4.0
-    assert groups_with(chunks, "x", 1, 2, [0, 1]) == []
+    assert groups_with(metadata, "x", 1, 2, [0, 1]) == []

@@ -67,12 +67,11 @@ def test_the_encoding_that_takes_the_least_space(name: str, tmp_path: Path) -> N
     assert encoding_of(pa.chunked_array([values[:333], values[333:70_000], values[70_000:]])) == expected
     assert encoding_of(column, dictionary=False, delta=False) == "plain"
     sizes = {}
-    for how in ("auto", "all", "none", "no delta"):
-        options = (
-            ParquetOptions("none", None, "auto", delta=False)
-            if how == "no delta"
-            else ParquetOptions("none", None, how)
-        )  # type: ignore[arg-type]
+    kinds = {
+        "auto": ParquetOptions("none"), "all": ParquetOptions("none", dictionary="all"),
+        "none": ParquetOptions("none", dictionary="none"), "no delta": ParquetOptions("none", delta=False),
+    }  # fmt: skip
+    for how, options in kinds.items():
         chunk = write(pa.table({"v": column}), tmp_path / "t.parquet", options).row_group(0).column(0)
         sizes[how] = chunk.total_compressed_size
         if how == "auto":

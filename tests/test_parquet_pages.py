@@ -16,7 +16,7 @@ import linkwise
 from linkwise import _core
 from linkwise.encoders.thrift import parse
 from linkwise.files.reading.parquet import pages, parquet_file
-from linkwise.files.reading.parquet.chunk_check import ChunkCheck
+from linkwise.files.reading.parquet.checked_chunks import CheckedChunks
 from linkwise.files.reading.parquet.pages import PageReader
 from linkwise.files.reading.parquet.parquet_reader import ParquetReader
 from test_parquet_writer import ROWS, TABLE
@@ -222,7 +222,7 @@ def test_damaged_pages_are_found_or_left_to_pyarrow(
             damaged[random.randrange(len(whole) - footer)] ^= 1 << random.randrange(8)
         path.write_bytes(damaged)
         with path.open("rb") as file:
-            reader = PageReader(file.fileno(), ChunkCheck(metadata), table.schema, GROUP)
+            reader = PageReader(file.fileno(), CheckedChunks(metadata), table.schema, GROUP)
             for name in table.column_names:
                 row = random.randrange(GROUP)
                 part = reader.find(name, {1: np.array([row])})

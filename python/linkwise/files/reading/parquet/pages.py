@@ -21,7 +21,7 @@ from linkwise._typing import Rows
 from linkwise.columns.gather import gather_rows
 from linkwise.encoders import parquet_layout as layout
 from linkwise.encoders.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, parse
-from linkwise.files.reading.parquet.chunk_check import ChunkCheck
+from linkwise.files.reading.parquet.checked_chunks import CheckedChunks
 from linkwise.files.reading.parquet.chunk_pages import ChunkPages, pages_with
 from linkwise.files.reading.parquet.single_values import CODECS, may_take_values, values_in, width_of
 
@@ -39,10 +39,10 @@ class PageReader:
     ``schema`` is what PyArrow makes of the file's; its names are unique.
     """
 
-    def __init__(self, file: int, all_chunks: ChunkCheck, schema: pa.Schema, most_rows: int) -> None:
-        metadata = all_chunks.metadata
+    def __init__(self, file: int, chunks: CheckedChunks, schema: pa.Schema, most_rows: int) -> None:
+        metadata = chunks.metadata
         self._file, self._metadata, self._schema, self._most_rows = file, metadata, schema, most_rows
-        self._chunks = all_chunks
+        self._chunks = chunks
         columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
         self._places = {column.path: at for at, column in enumerate(columns) if column.max_repetition_level == 0}
 
@@ -51,7 +51,7 @@ class PageReader:
         place = self._places.get(name)
         if place is None or not self._metadata.num_row_groups:
             return False
-        chunk = self._chunks.of(0, place)
+        chunk = self._chunks.with_codec(0, place)
         is_usual = chunk.compression in CODECS and {*chunk.encodings} <= _USUAL
         return is_usual and width_of(self._metadata.schema.column(place), self._schema.field(name).type) is not None
 
@@ -64,7 +64,7 @@ class PageReader:
         if place is None or not wanted:  # nested, or of no rows
             return None
         try:
-            chunks = [self._chunks.of(group, place) for group in wanted]
+            chunks = [self._chunks.with_codec(group, place) for group in wanted]
             if any(chunk.compression not in _CODECS or chunk.file_path for chunk in chunks):
                 return None
             kept = [pages_with(self._file, *each) for each in zip(chunks, wanted.values(), strict=True)]

@@ -19,7 +19,7 @@ from linkwise.columns.key_types import has_narrow_offsets, is_text
 from linkwise.columns.number_filter import NumberFilter
 from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
-from linkwise.files.reading.parquet.chunk_check import ChunkCheck
+from linkwise.files.reading.parquet.checked_chunks import CheckedChunks
 from linkwise.files.reading.parquet.statistics import groups_with, strings_with_few_values
 from linkwise.files.reading.reader import Piece, TableReader, bytes_of_rows
 from linkwise.runtime.parallel import in_order
@@ -49,9 +49,9 @@ class ParquetFile(TableReader):
             with self._open() as file:
                 self._metadata = file.metadata
                 self._set_schema(file.schema_arrow)
-                self._chunks = ChunkCheck(file.metadata)
+                self._chunks = CheckedChunks(file.metadata)
                 if file.metadata.num_row_groups:
-                    columns = [self._chunks.of(0, at) for at in range(file.metadata.num_columns)]
+                    columns = [self._chunks.with_codec(0, at) for at in range(file.metadata.num_columns)]
                     self.compression = {column.path_in_schema: column.compression for column in columns}
                 self._needed, self._all_columns = self.columns, len(self.columns)
                 self._groups = list(range(file.metadata.num_row_groups))
@@ -112,7 +112,7 @@ class ParquetFile(TableReader):
         asked: list[tuple[int, str]] = []
         for at, group in enumerate(groups):
             for name in (name for name, width in widths.items() if width is None):
-                chunk = self._chunks.of(group, places[name]) if name in places else None
+                chunk = file.metadata.row_group(group).column(places[name]) if name in places else None
                 if chunk is not None and is_text(kinds[name]) and {*chunk.encodings} <= _PLAIN:
                     offset = 4 if has_narrow_offsets(kinds[name]) else 8  # where the file has a length of 4 bytes
                     of_group[at] += chunk.total_uncompressed_size // max(chunk.num_values, 1) + offset - 4
@@ -140,7 +140,7 @@ class ParquetFile(TableReader):
         with one_clear_line("read", self.path), self._open() as file:
             if isinstance(rows, NumberFilter):
                 for column, (least, greatest) in rows.ranges:
-                    self._groups = groups_with(self._chunks, column, least, greatest, self._groups)
+                    self._groups = groups_with(file.metadata, column, least, greatest, self._groups)
             elif rows is not None:
                 # PyArrow does not compare the statistics of some types.
                 with contextlib.suppress(pa.ArrowNotImplementedError):
@@ -161,7 +161,7 @@ class ParquetFile(TableReader):
     def leave_out(self, column: str, least: Any, greatest: Any) -> None:
         """See ``Reader``."""
         with one_clear_line("read", self.path):
-            self._groups = groups_with(self._chunks, column, least, greatest, self._groups)
+            self._groups = groups_with(self._chunks.metadata, column, least, greatest, self._groups)
 
     def pieces(self) -> list[Piece]:
         """See ``Reader``. Row groups."""
@@ -180,7 +180,7 @@ class ParquetFile(TableReader):
             name for name in self.columns if name not in self._referenced and is_text(self.schema.field(name).type)
         ]
         with one_clear_line("read", self.path):
-            return strings_with_few_values(self._chunks, names, self._groups)
+            return strings_with_few_values(self._chunks.metadata, names, self._groups)
 
     def read_dictionaries(self, columns: Sequence[str]) -> None:
         """See ``Reader``."""

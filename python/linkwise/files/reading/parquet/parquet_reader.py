@@ -195,7 +195,7 @@ class ParquetReader(ParquetFile):
         if column not in self.columns:
             return {}
         with one_clear_line("read", self.path):
-            return integer_bounds(self._chunks, column, self.schema.field(column).type, self._groups)
+            return integer_bounds(self._chunks.metadata, column, self.schema.field(column).type, self._groups)
 
     def _is_worth_a_core(self, columns: Sequence[str], most_bytes: int | None) -> bool:
         """Whether each core decodes these columns of one row group after the other, within ``most_bytes``."""

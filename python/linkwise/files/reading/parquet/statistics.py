@@ -10,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from linkwise.files.reading.parquet.chunk_check import ChunkCheck
-
 Bounds = Mapping[int, tuple[int, int]]
 """The least and the greatest value in row groups, as integers in the column's unit."""
 
@@ -28,18 +26,18 @@ def _place_of(metadata: pq.FileMetaData, column: str) -> int | None:
     return paths.index(column) if paths.count(column) == 1 else None
 
 
-def _told(chunks: ChunkCheck, group: int, at: int) -> pq.Statistics | None:
+def _told(metadata: pq.FileMetaData, group: int, at: int) -> pq.Statistics | None:
     """What a column chunk tells; nothing if it is of another type than its column: PyArrow would end the process."""
-    chunk = chunks.of(group, at)
-    return chunk.statistics if chunk.physical_type == chunks.metadata.schema.column(at).physical_type else None
+    chunk = metadata.row_group(group).column(at)
+    return chunk.statistics if chunk.physical_type == metadata.schema.column(at).physical_type else None
 
 
-def groups_with(chunks: ChunkCheck, column: str, least: Any, greatest: Any, groups: Sequence[int]) -> list[int]:
+def groups_with(metadata: pq.FileMetaData, column: str, least: Any, greatest: Any, groups: Sequence[int]) -> list[int]:
     """Those row groups that may have values of a column from ``least`` to ``greatest``."""
-    at = _place_of(chunks.metadata, column)
+    at = _place_of(metadata, column)
 
     def may_hold(group: int) -> bool:
-        told = None if at is None else _told(chunks, group, at)
+        told = None if at is None else _told(metadata, group, at)
         try:
             return told is None or not told.has_min_max or not bool(told.max < least or told.min > greatest)
         except (TypeError, ValueError, NotImplementedError):  # values that Python cannot represent or compare
@@ -48,16 +46,15 @@ def groups_with(chunks: ChunkCheck, column: str, least: Any, greatest: Any, grou
     return [group for group in groups if may_hold(group)]
 
 
-def strings_with_few_values(chunks: ChunkCheck, names: Collection[str], groups: Sequence[int]) -> list[str]:
+def strings_with_few_values(metadata: pq.FileMetaData, names: Collection[str], groups: Sequence[int]) -> list[str]:
     """Those string and binary columns with few distinct values, by the dictionaries of these row groups."""
-    metadata = chunks.metadata
     if sum(metadata.row_group(group).num_rows for group in groups) < _LEAST_ROWS:
         return []
     columns = map(metadata.schema.column, range(metadata.num_columns))
     places = {column.path: at for at, column in enumerate(columns) if column.physical_type == "BYTE_ARRAY"}
 
     def has_few(group: int, at: int) -> bool:
-        chunk = chunks.of(group, at)
+        chunk = metadata.row_group(group).column(at)
         if not chunk.has_dictionary_page or not chunk.dictionary_page_offset:
             return False
         # Pages without the dictionary, for values that it had no room for, take at least the four bytes of a length.
@@ -67,19 +64,19 @@ def strings_with_few_values(chunks: ChunkCheck, names: Collection[str], groups: 
     return [name for name in names if name in places and all(has_few(group, places[name]) for group in groups)]
 
 
-def integer_bounds(chunks: ChunkCheck, column: str, kind: pa.DataType, groups: Sequence[int]) -> Bounds:
+def integer_bounds(metadata: pq.FileMetaData, column: str, kind: pa.DataType, groups: Sequence[int]) -> Bounds:
     """The bounds of a column of this type, of integers, dates or times, in those row groups without nulls that tell."""
-    at = _place_of(chunks.metadata, column)
+    at = _place_of(metadata, column)
     if at is None:
         return {}
-    described = chunks.metadata.schema.column(at)
+    described = metadata.schema.column(at)
     bits = _BITS.get(described.physical_type)
     if bits is None or not has_unit_of_file(kind, json.loads(described.logical_type.to_json())):
         return {}
     low = 0 if pa.types.is_unsigned_integer(kind) else -(1 << (bits - 1))  # raw values are signed
     bounds = {}
     for group in groups:
-        told = _told(chunks, group, at)
+        told = _told(metadata, group, at)
         if told is not None and told.has_min_max and told.has_null_count and told.null_count == 0:
             least, greatest = ((raw - low) % (1 << bits) + low for raw in (told.min_raw, told.max_raw))
             bounds[group] = (least, greatest)

@@ -1,4 +1,4 @@
-"""Whether the metadata of a column chunk is sound.
+"""Whether the metadata of column chunks is sound.
 
 PyArrow ends the process when it is asked about a chunk whose metadata is damaged, for example with a codec that does
 not exist. When it reads one, it raises an exception. So it is made to begin reading, from a file that stops it.
@@ -45,17 +45,26 @@ class _WithoutBytes(io.RawIOBase):
         raise _Stopped
 
 
-class ChunkCheck:
-    """Checks the chunks of a file with this metadata when they are asked for."""
+class CheckedChunks:
+    """The column chunks that a file's metadata describes.
+
+    Both the constructor and ``with_codec`` raise what PyArrow raises when it reads a chunk whose metadata is damaged.
+    """
 
     def __init__(self, metadata: pq.FileMetaData) -> None:
         self.metadata = metadata
         self._lock = Lock()
-        source = pa.PythonFile(_WithoutBytes(), mode="r")
-        self._file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER)
+        self._file = self._opened(pre_buffer=False)
+        groups, columns = list(range(metadata.num_row_groups)), list(range(metadata.num_columns))
+        with suppress(_Stopped):  # with pre_buffer, PyArrow looks at all chunks before the first read
+            self._opened(pre_buffer=True).reader.read_row_groups(groups, column_indices=columns, use_threads=False)
 
-    def of(self, group: int, column: int) -> pq.ColumnChunkMetaData:
-        """The metadata of a chunk. Raises what PyArrow raises when it reads one that is damaged."""
+    def _opened(self, *, pre_buffer: bool) -> pq.ParquetFile:
+        source = pa.PythonFile(_WithoutBytes(), mode="r")
+        return pq.ParquetFile(source, metadata=self.metadata, pre_buffer=pre_buffer, buffer_size=_BUFFER)
+
+    def with_codec(self, group: int, column: int) -> pq.ColumnChunkMetaData:
+        """A chunk that may be asked for its codec. PyArrow looks at that of one chunk at a time."""
         with suppress(_Stopped), self._lock:
             self._file.reader.read_row_group(group, column_indices=[column], use_threads=False)
         return self.metadata.row_group(group).column(column)
