@@ -2,6 +2,7 @@
 #include "linkwise/primitives/host/parquet_pages.hpp"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -14,10 +15,10 @@ namespace nb = nanobind;
 namespace linkwise::binding {
 namespace {
 
-using PageBytes = nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
+using PageArray = nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 using Places = nb::ndarray<const std::int64_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>;
 
-std::span<const std::uint8_t> bytes_of(const PageBytes& page) { return {page.data(), page.size()}; }
+std::span<const std::uint8_t> bytes_of(const PageArray& page) { return {page.data(), page.size()}; }
 
 template <typename Element>
 nb::object array_of(const std::vector<Element>& elements) {
@@ -61,22 +62,26 @@ void bind_parquet(nb::module_& m) {
            "For values of ``width`` bytes, or with lengths where it is 0; pages have levels where values may be null.")
       .def(
           "set_dictionary",
-          [](ParquetValues& self, const PageBytes& page, std::uint64_t values) {
+          [](ParquetValues& self, const PageArray& page, std::uint64_t values, std::optional<std::uint64_t> size) {
             const nb::gil_scoped_release release;
-            self.set_dictionary(bytes_of(page), values);
+            self.set_dictionary(bytes_of(page), values, size);
           },
-          nb::arg("page"), nb::arg("values"),
-          "Sets the dictionary of the pages that follow, without compression. Raises ``Error``.")
+          nb::arg("page"), nb::arg("values"), nb::arg("size") = nb::none(),
+          "Sets the dictionary of the pages that follow. ``size``: where the page is compressed by Snappy, of its "
+          "bytes "
+          "without compression. Raises ``Error``.")
       .def(
           "add",
-          [](ParquetValues& self, const PageBytes& page, std::uint64_t values, std::int64_t encoding,
-             const Places& places) {
+          [](ParquetValues& self, const PageArray& page, std::uint64_t values, std::int64_t encoding,
+             const Places& places, std::optional<std::uint64_t> size) {
             const nb::gil_scoped_release release;
-            self.add(bytes_of(page), values, encoding, {places.data(), places.size()});
+            self.add(bytes_of(page), values, encoding, {places.data(), places.size()}, size);
           },
-          nb::arg("page"), nb::arg("values"), nb::arg("encoding"), nb::arg("places"),
-          "Appends the values at these places, in ascending order, of a data page without compression. Raises "
-          "``Error`` for a damaged page and for encodings other than plain and by dictionary.")
+          nb::arg("page"), nb::arg("values"), nb::arg("encoding"), nb::arg("places"), nb::arg("size") = nb::none(),
+          "Appends the values at these places, in ascending order, of a data page. Raises ``Error`` for a damaged "
+          "page, "
+          "if the damage is before the last of them, and for encodings other than plain, by dictionary and by "
+          "differences.")
       .def(
           "parts",
           [](const ParquetValues& self) {

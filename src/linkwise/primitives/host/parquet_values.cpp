@@ -15,47 +15,6 @@ using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::int64_t null = -1;  // in place of the number of a value
 
-/// Takes bytes from the front of a page.
-class PageInput {
- public:
-  explicit PageInput(Bytes bytes) : bytes_(bytes) {}
-
-  Bytes left() const { return bytes_; }
-
-  Bytes take(std::uint64_t count) {
-    if (count > bytes_.size()) throw Error("a page that ends early");
-    const Bytes taken = bytes_.first(count);
-    bytes_ = bytes_.subspan(count);
-    return taken;
-  }
-
-  std::uint32_t length() {
-    std::uint32_t value = 0;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);  // little endian, as this machine
-    return value;
-  }
-
-  /// `most_bits`: of the number, rounded up to a multiple of 7.
-  std::uint64_t varint(int most_bits = 64) {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < most_bits; shift += 7) {
-      const std::uint8_t part = take(1)[0];
-      value |= std::uint64_t{part & 0x7Fu} << shift;
-      if (part < 0x80) return value;
-    }
-    throw Error("a number that is too long");
-  }
-
-  /// A number whose last bit is its sign; modulo 2⁶⁴.
-  std::uint64_t signed_varint() {
-    const std::uint64_t value = varint();
-    return (value >> 1) ^ (0 - (value & 1));
-  }
-
- private:
-  Bytes bytes_;
-};
-
 /// A run of small numbers: one that repeats, or several that are packed.
 struct Run {
   std::uint64_t begin = 0, end = 0;
@@ -77,7 +36,7 @@ struct Run {
 /// The runs of the hybrid of run-length encoding and bit packing, in order.
 class HybridRuns {
  public:
-  HybridRuns(Bytes bytes, int bits) : input_(bytes), bits_(bits) { run_.bits = bits; }
+  HybridRuns(PageInput input, int bits) : input_(input), bits_(bits) { run_.bits = bits; }
 
   /// The run that has a number, at or behind that of the last call.
   const Run& at(std::uint64_t number) {
@@ -92,7 +51,7 @@ class HybridRuns {
     run_.is_packed = (head & 1) != 0;
     if (run_.is_packed) {
       const std::uint64_t whole = (head >> 1) * static_cast<std::uint64_t>(bits_);
-      run_.packed = input_.take(std::min<std::uint64_t>(whole, input_.left().size()));  // the last may be cut short
+      run_.packed = input_.take(std::min<std::uint64_t>(whole, input_.left()));  // the last may be cut short
       run_.end += bits_ == 0 ? 8 * (head >> 1) : 8 * run_.packed.size() / static_cast<std::uint64_t>(bits_);
     } else {
       const Bytes value = input_.take(static_cast<std::uint64_t>(bits_ + 7) / 8);
@@ -114,7 +73,7 @@ class HybridRuns {
 /// these whose differences have as many bits (DELTA_BINARY_PACKED).
 class DeltaValues {
  public:
-  explicit DeltaValues(Bytes bytes) : input_(bytes) {
+  explicit DeltaValues(PageInput input) : input_(input) {
     const std::uint64_t block = input_.varint();
     parts_ = part_ = input_.varint();
     values_ = input_.varint();
@@ -149,7 +108,7 @@ class DeltaValues {
       round_ = rounds_;
     }
     --round_;
-    std::array<std::uint8_t, unpacked * 8 + 9> packed = {};
+    std::array<std::uint8_t, unpacked* 8 + 9> packed = {};
     const Bytes taken = input_.take(unpacked / 8 * bits_);
     std::ranges::copy(taken, packed.begin());
     const std::uint64_t mask = bits_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits_) - 1;
@@ -184,7 +143,7 @@ std::uint64_t present(const Run& run, std::uint64_t begin, std::uint64_t end) {
 }
 
 /// The numbers of the values at these places among those that are not null.
-std::vector<std::int64_t> numbers_of(std::span<const std::int64_t> places, Bytes levels) {
+std::vector<std::int64_t> numbers_of(std::span<const std::int64_t> places, PageInput levels) {
   std::vector<std::int64_t> numbers;
   numbers.reserve(places.size());
   HybridRuns runs(levels, 1);
@@ -204,35 +163,45 @@ std::vector<std::int64_t> numbers_of(std::span<const std::int64_t> places, Bytes
   return numbers;
 }
 
+void hold(PageBytes& held, Bytes page, std::optional<std::uint64_t> size) {
+  if (size) held.hold_snappy(page, *size);
+  else held.hold(page);
+}
+
 }  // namespace
 
-void ParquetValues::set_dictionary(Bytes page, std::uint64_t values) {
-  dictionary_.assign(page.begin(), page.end());
-  entries_.clear();
-  if (values > page.size() / std::max<std::uint32_t>(width_, 4)) throw Error("a dictionary that ends early");
-  entries_.reserve(values);
-  PageInput input(page);
+void ParquetValues::set_dictionary(Bytes page, std::uint64_t values, std::optional<std::uint64_t> size) {
+  dictionary_page_.assign(page.begin(), page.end());
+  hold(dictionary_, dictionary_page_, size);
+  if (values > dictionary_.size() / std::max<std::uint32_t>(width_, 4)) throw Error("a dictionary that ends early");
+  entries_ = values;
+  strings_.clear();
+  if (width_ != 0) return;
+  strings_.reserve(values);
+  PageInput input(dictionary_);
   for (std::uint64_t i = 0; i < values; ++i) {
-    const std::uint64_t length = width_ != 0 ? width_ : input.length();
-    entries_.emplace_back(page.size() - input.left().size(), length);
-    input.take(length);
+    const std::uint64_t length = input.length();
+    strings_.emplace_back(input.at(), length);
+    input.skip(length);
   }
 }
 
-void ParquetValues::add(Bytes page, std::uint64_t values, std::int64_t encoding, std::span<const std::int64_t> places) {
+void ParquetValues::add(Bytes page, std::uint64_t values, std::int64_t encoding, std::span<const std::int64_t> places,
+                        std::optional<std::uint64_t> size) {
   if (places.empty()) return;
   if (!std::ranges::is_sorted(places) || places.front() < 0 || static_cast<std::uint64_t>(places.back()) >= values)
     throw Error("places that a page does not have");
-  PageInput input(page);
+  hold(page_, page, size);
+  PageInput input(page_);
   std::vector<std::int64_t> numbers;
   if (may_be_null_) {
-    numbers = numbers_of(places, input.take(input.length()));
+    numbers = numbers_of(places, input.part(input.length()));
     places = numbers;
   }
-  if (encoding == plain) return add_plain(input.left(), places);
-  if (encoding == deltas) return add_by_deltas(input.left(), places);
+  if (encoding == plain) return add_plain(input, places);
+  if (encoding == deltas) return add_by_deltas(input, places);
   if (encoding != plain_dictionary && encoding != by_dictionary) throw Error("values of another encoding");
-  return add_by_dictionary(input.left(), places);
+  return add_by_dictionary(input, places);
 }
 
 void ParquetValues::append(Bytes value) {
@@ -247,25 +216,23 @@ void ParquetValues::append_null() {
   if (width_ == 0) offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
 }
 
-void ParquetValues::add_plain(Bytes data, std::span<const std::int64_t> numbers) {
-  PageInput input(data);
+void ParquetValues::add_plain(PageInput input, std::span<const std::int64_t> numbers) {
   std::int64_t next = 0;  // the number of the value that comes next
   for (const std::int64_t number : numbers) {
     if (number == null) {
       append_null();
-    } else if (width_ != 0) {
-      const std::uint64_t begin = static_cast<std::uint64_t>(number) * width_;
-      if (begin + width_ > data.size()) throw Error("a page that ends early");
-      append(data.subspan(begin, width_));
-    } else {
-      for (; next < number; ++next) input.take(input.length());
-      PageInput value = input;  // the same may be wanted again
-      append(value.take(value.length()));
+      continue;
     }
+    if (width_ != 0) input.skip(static_cast<std::uint64_t>(number - next) * width_);
+    else
+      for (std::int64_t at = next; at < number; ++at) input.skip(input.length());
+    next = number;
+    PageInput value = input;  // the same may be wanted again
+    append(value.take(width_ != 0 ? width_ : value.length()));
   }
 }
 
-void ParquetValues::add_by_deltas(Bytes data, std::span<const std::int64_t> numbers) {
+void ParquetValues::add_by_deltas(PageInput input, std::span<const std::int64_t> numbers) {
   if (width_ == 0) throw Error("strings as differences");
   std::optional<DeltaValues> values;
   for (const std::int64_t number : numbers) {
@@ -273,7 +240,7 @@ void ParquetValues::add_by_deltas(Bytes data, std::span<const std::int64_t> numb
       append_null();
       continue;
     }
-    if (!values) values.emplace(data);
+    if (!values) values.emplace(input);
     const std::uint64_t value = values->at(static_cast<std::uint64_t>(number));
     std::array<std::uint8_t, sizeof value> bytes = {};
     std::memcpy(bytes.data(), &value, sizeof value);  // little endian, as this machine
@@ -281,19 +248,20 @@ void ParquetValues::add_by_deltas(Bytes data, std::span<const std::int64_t> numb
   }
 }
 
-void ParquetValues::add_by_dictionary(Bytes data, std::span<const std::int64_t> numbers) {
-  PageInput input(data);
+void ParquetValues::add_by_dictionary(PageInput input, std::span<const std::int64_t> numbers) {
   const int bits = std::ranges::all_of(numbers, [](auto number) { return number == null; }) ? 0 : input.take(1)[0];
   if (bits > 32) throw Error("numbers of more than 32 bits");
-  HybridRuns runs(input.left(), bits);
+  HybridRuns runs(input, bits);
   for (const std::int64_t number : numbers) {
     if (number == null) {
       append_null();
       continue;
     }
     const std::uint32_t entry = runs.at(static_cast<std::uint64_t>(number))[static_cast<std::uint64_t>(number)];
-    if (entry >= entries_.size()) throw Error("a value that the dictionary does not have");
-    append(Bytes(dictionary_).subspan(entries_[entry].first, entries_[entry].second));
+    if (entry >= entries_) throw Error("a value that the dictionary does not have");
+    const auto [begin, length] =
+        width_ != 0 ? std::pair(std::uint64_t{entry} * width_, std::uint64_t{width_}) : strings_[entry];
+    append(dictionary_.part(begin, length));
   }
 }
 

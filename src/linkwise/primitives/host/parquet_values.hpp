@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "linkwise/primitives/host/page_bytes.hpp"
 
 namespace linkwise {
 
@@ -17,13 +20,15 @@ class ParquetValues {
   /// `width`: bytes of a value; 0 for strings, which have lengths. Where values `may_be_null`, pages have levels.
   ParquetValues(std::uint32_t width, bool may_be_null) : width_(width), may_be_null_(may_be_null) {}
 
-  /// Sets the dictionary for the pages that follow, from its own page without compression.
-  void set_dictionary(std::span<const std::uint8_t> page, std::uint64_t values);
+  /// Sets the dictionary for the pages that follow, from its own page. `size`: where the page is compressed by Snappy,
+  /// of its bytes without compression.
+  void set_dictionary(std::span<const std::uint8_t> page, std::uint64_t values,
+                      std::optional<std::uint64_t> size = std::nullopt);
 
   /// Appends the values at these places, in ascending order, of a data page (version 1) of `values` values, nulls
-  /// included, without compression.
+  /// included. What is behind the last of them is not decompressed.
   void add(std::span<const std::uint8_t> page, std::uint64_t values, std::int64_t encoding,
-           std::span<const std::int64_t> places);
+           std::span<const std::int64_t> places, std::optional<std::uint64_t> size = std::nullopt);
 
   std::uint64_t count() const { return is_valid_.size(); }
 
@@ -38,14 +43,16 @@ class ParquetValues {
 
   void append(Bytes value);
   void append_null();
-  void add_plain(Bytes data, std::span<const std::int64_t> numbers);
-  void add_by_deltas(Bytes data, std::span<const std::int64_t> numbers);
-  void add_by_dictionary(Bytes data, std::span<const std::int64_t> numbers);
+  void add_plain(PageInput input, std::span<const std::int64_t> numbers);
+  void add_by_deltas(PageInput input, std::span<const std::int64_t> numbers);
+  void add_by_dictionary(PageInput input, std::span<const std::int64_t> numbers);
 
   std::uint32_t width_;
   bool may_be_null_;
-  std::vector<std::uint8_t> dictionary_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> entries_;  // begin and length in the dictionary
+  PageBytes page_, dictionary_;
+  std::vector<std::uint8_t> dictionary_page_;                     // as it is compressed
+  std::uint64_t entries_ = 0;                                     // of the dictionary
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> strings_;  // begin and length of entries that are strings
   std::vector<std::uint8_t> is_valid_, bytes_;
   std::vector<std::int64_t> offsets_ = {0};
 };

@@ -46,15 +46,15 @@ def values_in(file: int, chunks: Sequence[ChunkPages], column: pq.ColumnSchema, 
         return None
     values = _core.ParquetValues(width, column.max_definition_level == 1)
     for chunk in chunks:
-        codec = None if chunk.codec == "UNCOMPRESSED" else pa.Codec(chunk.codec.lower())
         for page in chunk.dictionary:
-            values.set_dictionary(_data_of(file, page, codec), page.values)
+            data, size = _data_of(file, page, chunk.codec)
+            values.set_dictionary(data, page.values, size)
         begin = 0
         ends = np.cumsum([page.values for page in chunk.data])
         for page, end in zip(chunk.data, ends.tolist(), strict=True):
             here = slice(*np.searchsorted(chunk.positions, [begin, end]))
-            data = _data_of(file, page, codec)
-            values.add(data, page.values, page.encoding, chunk.positions[here] - begin)
+            data, size = _data_of(file, page, chunk.codec)
+            values.add(data, page.values, page.encoding, chunk.positions[here] - begin, size)
             begin = end
     return _array_of(values, kind)
 
@@ -70,29 +70,20 @@ def width_of(column: pq.ColumnSchema, kind: pa.DataType) -> int | None:
     return bits // 8 if bits is not None and is_same and kind.bit_width == bits else None
 
 
-def _data_of(file: int, page: Page, codec: pa.Codec | None) -> Any:
-    """The bytes of a page behind its header, without compression."""
+def _data_of(file: int, page: Page, codec: str) -> tuple[Any, int | None]:
+    """The bytes of a page behind its header; where they are compressed by Snappy, their number without compression."""
     data = os.pread(file, page.data_bytes, page.begin + page.header_bytes)
     if len(data) != page.data_bytes:
         raise Error("a page that ends early")
     if page.checksum >= 0 and zlib.crc32(data) != page.checksum:
         raise Error("a page whose checksum is another")
-    if codec is not None:
-        is_whole = codec.name != "snappy" or _length_in_snappy(data) == page.plain_bytes  # PyArrow would not notice
-        data = codec.decompress(data, page.plain_bytes) if is_whole else b""
+    if codec == "SNAPPY":
+        return np.frombuffer(data, np.uint8), page.plain_bytes
+    if codec != "UNCOMPRESSED":
+        data = pa.decompress(data, page.plain_bytes, codec=codec.lower())
     if len(data) != page.plain_bytes:
         raise Error("a page of another size than its header says")
-    return np.frombuffer(data, np.uint8)
-
-
-def _length_in_snappy(data: bytes) -> int:
-    """The length of the data without compression, as it says itself. Source: Snappy, format_description.txt."""
-    length = 0
-    for at, part in enumerate(data[:5]):
-        length |= (part & 0x7F) << (7 * at)
-        if part < 0x80:
-            break
-    return length
+    return np.frombuffer(data, np.uint8), None
 
 
 def _array_of(values: _core.ParquetValues, kind: pa.DataType) -> pa.Array:
