@@ -199,6 +199,71 @@ def test_differences_of_any_width(data: st.DataObject) -> None:
         _core.ParquetValues(0, True).add(page, len(values), 5, places[:1] if len(places) else np.zeros(1, np.int64))
 
 
+repeated = st.lists(
+    st.one_of(st.binary(max_size=90), st.tuples(st.integers(1, 300), st.integers(1, 200))), min_size=1, max_size=30
+)  # fmt: skip
+
+
+@given(repeated, st.integers(0, 1 << 16), st.data())
+def test_bytes_that_are_compressed(parts: list[Any], before: int, data: st.DataObject) -> None:
+    """By Snappy: any literals and repetitions, some far from the ends of the page, as its bytes are without it."""
+    plain = np.random.default_rng(before).integers(0, 7, before, np.uint8).tobytes()
+    for part in parts:
+        if isinstance(part, bytes):
+            plain += part
+        else:
+            distance, count = part
+            plain += (plain[-distance:] * count)[:count]
+    if not plain:
+        return
+    compressed = np.frombuffer(pa.compress(plain, codec="snappy", asbytes=True), np.uint8)
+    places = np.array(sorted(data.draw(st.lists(st.integers(0, len(plain) - 1), min_size=1, max_size=9))), np.int64)
+    found = _core.ParquetValues(1, False)
+    found.add(compressed, len(plain), 0, places, len(plain))
+    assert found.parts()[2].tobytes() == bytes(plain[at] for at in places)
+    found.set_dictionary(compressed, len(plain) // 4, len(plain))
+    entries = np.minimum(places, len(plain) // 4 - 1)
+    if entries[0] >= 0:
+        page = b"\x20" + b"".join(b"\x02" + int(entry).to_bytes(4, "little") for entry in entries)
+        found.add(np.frombuffer(page, np.uint8), len(entries), 8, np.arange(len(entries)))
+        assert found.parts()[2].tobytes()[len(places) :] == bytes(plain[at] for at in entries)
+
+
+ELEMENTS = {
+    "literal": bytes([2 << 2, 97, 98, 99]), "long literal": bytes([61 << 2, 99, 0]) + bytes(100),
+    "copy": bytes([1 | 2 << 2, 3]),
+    "long copy": bytes([2 | 63 << 2, 1, 0]), "far copy": bytes([3 | 9 << 2, 2, 0, 0, 0]),
+}  # fmt: skip
+
+
+def decompressed(data: bytes, size: int) -> bytes:
+    values = _core.ParquetValues(1, False)
+    values.add(np.frombuffer(data, np.uint8), size, 0, np.arange(size), size)
+    return bytes(values.parts()[2].tobytes())
+
+
+def test_elements_of_compressed_data() -> None:
+    """Those that PyArrow never makes as well, each cut short, with too large a size, and from too far back."""
+    plain = b"abc" + bytes(100) + bytes(6) + bytes(64) + bytes(10)
+    head = bytes([len(plain) & 127 | 128, len(plain) >> 7])
+    whole = head + b"".join(ELEMENTS.values())
+    assert decompressed(whole, len(plain)) == plain == pa.decompress(whole, len(plain), codec="snappy", asbytes=True)
+    for length in range(len(whole)):
+        with pytest.raises(linkwise.Error, match="page"):
+            decompressed(whole[:length], len(plain))
+    for size in (len(plain) - 1, len(plain) + 1):
+        with pytest.raises(linkwise.Error, match="another size"):
+            decompressed(whole, size)
+        with pytest.raises(linkwise.Error, match="ends early"):
+            decompressed(bytes([size & 127 | 128, size >> 7]) + whole[2:], size)
+    for distance in (0, 4, 1 << 31):
+        with pytest.raises(linkwise.Error, match="ends early"):
+            decompressed(b"\x07" + ELEMENTS["literal"] + b"\x0f" + distance.to_bytes(4, "little"), 7)
+    for told in (b"", b"\xff", b"\xff\xff\xff\xff\xff\x01", b"\xff\xff\xff\xff\x0f\x00"):
+        with pytest.raises(linkwise.Error, match="page"):
+            decompressed(told, 8)
+
+
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
 def test_sizes_that_are_not_those_of_the_header(codec: str, tmp_path: Path, taken: set[str]) -> None:
     """Such pages are left to PyArrow, which refuses them where it would not know how much to decompress."""

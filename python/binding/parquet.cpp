@@ -62,26 +62,25 @@ void bind_parquet(nb::module_& m) {
            "For values of ``width`` bytes, or with lengths where it is 0; pages have levels where values may be null.")
       .def(
           "set_dictionary",
-          [](ParquetValues& self, const PageArray& page, std::uint64_t values, std::optional<std::uint64_t> size) {
+          [](ParquetValues& self, const PageArray& page, std::uint64_t values,
+             std::optional<std::uint64_t> plain_bytes) {
             const nb::gil_scoped_release release;
-            self.set_dictionary(bytes_of(page), values, size);
+            self.set_dictionary(bytes_of(page), values, plain_bytes);
           },
-          nb::arg("page"), nb::arg("values"), nb::arg("size") = nb::none(),
-          "Sets the dictionary of the pages that follow. ``size``: where the page is compressed by Snappy, of its "
-          "bytes "
-          "without compression. Raises ``Error``.")
+          nb::arg("page"), nb::arg("values"), nb::arg("plain_bytes") = nb::none(),
+          "Sets the dictionary of the pages that follow. ``plain_bytes``: of the page without compression, "
+          "where it is compressed by Snappy. Raises ``Error``.")
       .def(
           "add",
           [](ParquetValues& self, const PageArray& page, std::uint64_t values, std::int64_t encoding,
-             const Places& places, std::optional<std::uint64_t> size) {
+             const Places& places, std::optional<std::uint64_t> plain_bytes) {
             const nb::gil_scoped_release release;
-            self.add(bytes_of(page), values, encoding, {places.data(), places.size()}, size);
+            self.add(bytes_of(page), values, encoding, {places.data(), places.size()}, plain_bytes);
           },
-          nb::arg("page"), nb::arg("values"), nb::arg("encoding"), nb::arg("places"), nb::arg("size") = nb::none(),
-          "Appends the values at these places, in ascending order, of a data page. Raises ``Error`` for a damaged "
-          "page, "
-          "if the damage is before the last of them, and for encodings other than plain, by dictionary and by "
-          "differences.")
+          nb::arg("page"), nb::arg("values"), nb::arg("encoding"), nb::arg("places"),
+          nb::arg("plain_bytes") = nb::none(),
+          "Appends the values at these places, in ascending order, of a data page. Raises ``Error`` for encodings "
+          "other than plain, by dictionary and by differences, and where the page is damaged before the last of them.")
       .def(
           "parts",
           [](const ParquetValues& self) {

@@ -108,7 +108,7 @@ class DeltaValues {
       round_ = rounds_;
     }
     --round_;
-    std::array<std::uint8_t, unpacked* 8 + 9> packed = {};
+    std::array<std::uint8_t, unpacked * 8 + 9> packed = {};
     const Bytes taken = input_.take(unpacked / 8 * bits_);
     std::ranges::copy(taken, packed.begin());
     const std::uint64_t mask = bits_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits_) - 1;
@@ -163,16 +163,16 @@ std::vector<std::int64_t> numbers_of(std::span<const std::int64_t> places, PageI
   return numbers;
 }
 
-void hold(PageBytes& held, Bytes page, std::optional<std::uint64_t> size) {
-  if (size) held.hold_snappy(page, *size);
+void hold(PageBytes& held, Bytes page, std::optional<std::uint64_t> plain_bytes) {
+  if (plain_bytes) held.hold_snappy(page, *plain_bytes);
   else held.hold(page);
 }
 
 }  // namespace
 
-void ParquetValues::set_dictionary(Bytes page, std::uint64_t values, std::optional<std::uint64_t> size) {
+void ParquetValues::set_dictionary(Bytes page, std::uint64_t values, std::optional<std::uint64_t> plain_bytes) {
   dictionary_page_.assign(page.begin(), page.end());
-  hold(dictionary_, dictionary_page_, size);
+  hold(dictionary_, dictionary_page_, plain_bytes);
   if (values > dictionary_.size() / std::max<std::uint32_t>(width_, 4)) throw Error("a dictionary that ends early");
   entries_ = values;
   strings_.clear();
@@ -187,11 +187,11 @@ void ParquetValues::set_dictionary(Bytes page, std::uint64_t values, std::option
 }
 
 void ParquetValues::add(Bytes page, std::uint64_t values, std::int64_t encoding, std::span<const std::int64_t> places,
-                        std::optional<std::uint64_t> size) {
+                        std::optional<std::uint64_t> plain_bytes) {
   if (places.empty()) return;
   if (!std::ranges::is_sorted(places) || places.front() < 0 || static_cast<std::uint64_t>(places.back()) >= values)
     throw Error("places that a page does not have");
-  hold(page_, page, size);
+  hold(page_, page, plain_bytes);
   PageInput input(page_);
   std::vector<std::int64_t> numbers;
   if (may_be_null_) {

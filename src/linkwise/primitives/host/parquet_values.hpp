@@ -20,15 +20,15 @@ class ParquetValues {
   /// `width`: bytes of a value; 0 for strings, which have lengths. Where values `may_be_null`, pages have levels.
   ParquetValues(std::uint32_t width, bool may_be_null) : width_(width), may_be_null_(may_be_null) {}
 
-  /// Sets the dictionary for the pages that follow, from its own page. `size`: where the page is compressed by Snappy,
-  /// of its bytes without compression.
+  /// Sets the dictionary for the pages that follow, from its own page. `plain_bytes`: of the page without
+  /// compression, where it is compressed by Snappy.
   void set_dictionary(std::span<const std::uint8_t> page, std::uint64_t values,
-                      std::optional<std::uint64_t> size = std::nullopt);
+                      std::optional<std::uint64_t> plain_bytes = std::nullopt);
 
   /// Appends the values at these places, in ascending order, of a data page (version 1) of `values` values, nulls
   /// included. What is behind the last of them is not decompressed.
   void add(std::span<const std::uint8_t> page, std::uint64_t values, std::int64_t encoding,
-           std::span<const std::int64_t> places, std::optional<std::uint64_t> size = std::nullopt);
+           std::span<const std::int64_t> places, std::optional<std::uint64_t> plain_bytes = std::nullopt);
 
   std::uint64_t count() const { return is_valid_.size(); }
 
