@@ -24,11 +24,11 @@ from linkwise.files.reading.readers import open_reader
 from linkwise.files.writing.writer import Writer
 
 
-def main(source: Path, out: Path) -> None:
-    """Copy the rows."""
+def copy(source: str, out: str) -> None:
+    """Decode all rows, and encode them."""
     options = FileOptions()
-    reader = open_reader([source], options)
-    with Writer(out, options, like=reader, schema=reader.schema) as writer:
+    reader = open_reader([Path(source)], options)
+    with Writer(Path(out), options, like=reader, schema=reader.schema) as writer:
         table = reader.everything()
         writer.write_parts(table.num_rows, table.nbytes // table.num_rows, table.slice)
         writer.flush()
@@ -49,4 +49,4 @@ if __name__ == "__main__":
     if how == "--decode":
         decode([Path(each) for each in sys.argv[2:]], named.split(",") if named else None)
     else:
-        main(Path(sys.argv[1]), Path(sys.argv[2]))
+        copy(*sys.argv[1:])
