@@ -253,6 +253,32 @@ def test_what_is_around_steps() -> None:
     check(aggregated.group_by("texts").agg(col("sum").max()).sort("texts", "sum").slice(1, 2), ordered=True)
 
 
+def test_frames_without_columns_have_rows(tmp_path: Path) -> None:
+    """Polars leaves no column of what a cross join or numbers of rows need only the height of."""
+    frame_of(5, 7).write_parquet(tmp_path / "t.parquet")
+    other = pl.LazyFrame({"y": [20, 10]})
+    for source in (
+        frame_of(5, 7).lazy(), pl.scan_parquet(tmp_path / "t.parquet"),
+        pl.scan_parquet(tmp_path / "t.parquet").filter(col("row") > 2),
+        frame_of(5, 7).lazy().unique("row"), frame_of(5, 7).lazy().select(col("row") + 1, "text").sort("row").slice(2),
+    ):  # fmt: skip
+        crossed = source.join(other, how="cross")
+        check(crossed.select("y").sort("y"), ordered=True)
+        check(other.join(source, how="cross").sort("y").select("y"), ordered=True)
+        check(crossed.unique("row").select("row"))
+        check(crossed.select("y").join(other, on="y"))
+        check(source.sort("row").with_row_index().select("index"), ordered=True)
+        check(source.drop(pl.selectors.all()).join(other.sort("y"), how="cross"))
+        check(pl.concat([source, source]).select(pl.len()).join(other.sort("y"), how="cross"), ordered=True)
+        assert crossed.sort("y").drop("y", *source.collect_schema()).collect(engine=EVERYTHING).height == (
+            crossed.collect().height
+        )
+        assert scan_sorted(source, "row").with_row_index().select("index").collect().height == source.collect().height
+        joined = linkwise.polars.join(source, source, "row")
+        check(joined.join(other, how="cross").select("y").sort("y"))
+        assert joined.join(other, how="cross").select("y").collect().height == 2 * source.collect().height
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_random_queries(seed: int) -> None:
     random = np.random.default_rng(seed)

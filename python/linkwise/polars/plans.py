@@ -17,7 +17,7 @@ from typing import Any, Self, cast
 import polars as pl
 
 from linkwise.polars.expressions import Expressions, NotRebuilt, plain_name
-from linkwise.polars.taken import Distinct, Join, Run, Sort, Taken, sliced
+from linkwise.polars.taken import Distinct, Join, Run, Sort, Taken, projected, sliced
 
 Frame = Callable[[Run], pl.LazyFrame]
 
@@ -153,7 +153,7 @@ class Plan:
     def _dataframescan(self, node: Any) -> Rebuilt:
         frame, schema = pl.DataFrame._from_pydf(node.df), self._schema()
         return Rebuilt(
-            lambda run: frame.lazy().select(schema.names()),
+            lambda run: projected(frame.lazy(), schema.names()),
             schema,
             Size.of(len(frame)),
             reads_files=False,
@@ -191,7 +191,7 @@ class Plan:
             else:
                 raise NotRebuilt(f"a scan of {kind} files")
             source = sliced(source, options.n_rows)
-            source = (source if predicate is None else source.filter(predicate)).select(schema.names())
+            source = projected(source if predicate is None else source.filter(predicate), schema.names())
             found = source.collect_schema()
         except (pl.exceptions.PolarsError, OSError) as error:
             raise NotRebuilt(f"a scan of {kind} files that cannot be made again: {error}") from None
@@ -230,7 +230,7 @@ class Plan:
 
     def _simpleprojection(self, node: Any) -> Rebuilt:
         names = list(self._schema())
-        made = self._on(node.input, lambda frame: frame.select(names))
+        made = self._on(node.input, lambda frame: projected(frame, names))
         return replace(made, has_all_rows=self.rebuilt(node.input).has_all_rows)
 
     def _filter(self, node: Any) -> Rebuilt:

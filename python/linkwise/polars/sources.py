@@ -16,6 +16,7 @@ from linkwise._core import UsageError
 from linkwise.columns.inside import names_inside, outer_columns
 from linkwise.columns.sort_keys import Descending, Nulls
 from linkwise.joining.api import join as join_now
+from linkwise.polars.taken import projected
 from linkwise.runtime.execution import SortExecution
 from linkwise.sorting.api import sort as sort_now
 
@@ -44,7 +45,7 @@ def _outer(schema: pl.Schema, keys: list[str]) -> list[str]:
 def _in_batches(
     frame: pl.DataFrame, columns: list[str] | None, rows: int | None, batch_rows: int | None
 ) -> Iterator[pl.DataFrame]:
-    frame = (frame if columns is None else frame.select(columns)).head(len(frame) if rows is None else rows)
+    frame = (frame if columns is None else projected(frame, columns)).head(len(frame) if rows is None else rows)
     yield from [frame] if batch_rows is None or len(frame) <= batch_rows else frame.iter_slices(batch_rows)
 
 

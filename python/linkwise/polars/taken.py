@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 import polars as pl
+from polars import selectors
 
 from linkwise._core import UsageError
 from linkwise._log import log
@@ -29,6 +30,11 @@ _LEFT, _RIGHT = "left {}", "right {}"
 def sliced(frame: Rows, part: Sequence[Any] | None) -> Rows:
     """A frame, or only its slice ``part`` (offset, length, if there is an end)."""
     return frame if part is None else frame.slice(part[0], part[1])
+
+
+def projected(frame: Rows, names: Sequence[str]) -> Rows:
+    """A frame with some of its columns, or with none and as many rows, which selecting none would lose."""
+    return frame.select(names) if names else frame.drop(selectors.all())
 
 
 class Taken(Protocol):
