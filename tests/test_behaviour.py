@@ -31,6 +31,9 @@ CASES: dict[str, Any] = {
     "strings: by their bytes, so by code points": pa.array(["b", "a", None, "é", "B", "", "ab", "𝄞"]),
     "binary, of fixed size or not": pa.array([b"\x01", None, b"\xff", b"\x00", b"\x01\x00"]),
     "dictionaries: by their values": pa.array(["z", "a", None, "z"]).dictionary_encode(),
+    'ordered dictionaries, as Polars\' `Enum`: as their values are ordered, here `"lo"`, `"hi"`': (
+        pa.DictionaryArray.from_arrays(pa.array([1, None, 0]), pa.array(["lo", "hi"]), ordered=True)
+    ),
     "NumPy `datetime64`, `timedelta64`": np.array(["2001-01-01", "NaT", "1999-01-01"], "M8[D]"),
     "NumPy floats": np.array([NAN, 1.0, 0.0, -0.0]),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +60,11 @@ def test_parts_that_begin_inside_of_quotes_are_looked_at_again(size: int) -> Non
     [
         (b"", []),
         (b"a,b", [b"a,b\n"]),
-        (b"a\r\nb", [b"a\r\n", b"b\n"]),
+        (b"a\nb", [b"a\n", b"b\n"]),
+        (b"b", [b"b\n"]),
+        (b"a\r\nb", [b"a\r\n", b"b\r\n"]),
+        (b"a\rb", [b"a\r", b"b\r"]),
+        (b"\na", [b"a\n"]),
         (b"a\rb\r", [b"a\r", b"b\r"]),
         (b"a\n\n\nb\n", [b"a\n", b"b\n"]),
         (b"\n\r\n\ra", [b"a\n"]),
@@ -69,7 +74,7 @@ def test_parts_that_begin_inside_of_quotes_are_looked_at_again(size: int) -> Non
 )
 def test_ends_and_blank_lines(text: bytes, rows: list[bytes]) -> None:
     assert rows_of(text) == rows
-    assert b"".join(rows_of(text, keeps_blank=True)).rstrip(b"\n") == text.rstrip(b"\n")
+    assert b"".join(rows_of(text, keeps_blank=True)).rstrip(b"\r\n") == text.rstrip(b"\r\n")
 
 
 def test_what_is_not_looked_at_stays_as_it_was_written(tmp_path: Path) -> None:
@@ -77,8 +82,22 @@ def test_what_is_not_looked_at_stays_as_it_was_written(tmp_path: Path) -> None:
     assert sorted_text(tmp_path, text, "Id") == 'Id,"price", note\n1,"2,50",  x\n2,1e3,"say ""no"""\n3,1.10,007\n'
 
 
+def test_columns_of_one_name(tmp_path: Path) -> None:
+    """Rows are carried as they are unless one of these is needed, and each column has a type of its own."""
+    text = "k,x,x\n2,007,a\n1,1.10,2.5\n"
+    assert sorted_text(tmp_path, text, "k") == "k,x,x\n1,1.10,2.5\n2,007,a\n"
+    with pytest.raises(linkwise.UsageError, match="several columns 'x'"):
+        sorted_text(tmp_path, text, "x")
+    (tmp_path / "t.csv").write_text(text)
+    linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.parquet", by="k")
+    assert [column.to_pylist() for column in pq.ParquetFile(tmp_path / "o.parquet").read().columns] == [
+        [1, 2], [1.1, 7.0], ["2.5", "a"]
+    ]  # fmt: skip
+
+
 def test_lines_that_end_in_other_ways(tmp_path: Path) -> None:
     assert sorted_text(tmp_path, "a,b\r\n2,x\r\n1,y\r\n", "a") == "a,b\r\n1,y\r\n2,x\r\n"
+    assert sorted_text(tmp_path, "a,b\r\n2,x\r\n1,y", "a") == "a,b\r\n1,y\r\n2,x\r\n"
     assert sorted_text(tmp_path, "a,b\n\n2,x\n\n\n1,y", "a") == "a,b\n1,y\n2,x\n"
     assert sorted_text(tmp_path, "a\n2\n\n1\n", "a") == "a\n1\n2\n\n"  # of one column, an empty line is a null
     assert sorted_text(tmp_path, b"\xef\xbb\xbfa,b\n2,x\n1,y\n", "a") == "\ufeffa,b\n1,y\n2,x\n"

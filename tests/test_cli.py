@@ -165,7 +165,7 @@ def test_machines() -> None:
         (
             ["sort", "in.parquet", "-o", "o.parquet", "--by", "id:up"],
             2,
-            "no column 'id:up' among id, ts, a:b; --by is a column or its number",
+            "no column 'id:up' among 'id', 'ts', 'a:b'; --by is a column or its number",
         ),
         (["sort", "in.parquet", "-o", "none/o.parquet", "--by", "id"], 1, "cannot write none/o.parquet"),
         (["sort", "in.parquet", "-o", "o.parquet", "--by", "id", "--gpus", "zero"], 2, "--gpus is 'auto' or numbers"),

@@ -275,7 +275,10 @@ def test_pipes() -> None:
     assert array.returncode == 2 and b"npy cannot be read from standard input; tables can" in array.stderr
     broken = run("sort", "-", "-o", "-", "-k", "city", stdin=ipc(data)[:5000])
     assert broken.returncode == 1 and broken.stderr.startswith(b"linkwise: cannot read standard input: ")
-    assert run("sort", "-", "-o", "-", "-k", "a").stderr == b"linkwise: cannot read standard input: Empty CSV file\n"
+    assert (
+        run("sort", "-", "-o", "-", "-k", "a").stderr
+        == b"linkwise: cannot read standard input: it is empty, so that its columns are not known\n"
+    )
 
 
 def test_shorthands_and_environment(tmp_path: Path) -> None:

@@ -26,6 +26,31 @@ def run(*arguments: Any, stdin: bytes = b"") -> subprocess.CompletedProcess[byte
     )  # fmt: skip
 
 
+def test_columns_of_one_name(tmp_path: Path) -> None:
+    """They are kept as they are, but cannot be named."""
+    table = pa.Table.from_arrays([pa.array([2, 1, 3]), pa.array([5, 6, 7]), pa.array([8, 9, 0])], ["k", "x", "x"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    for rows in ("k < 3", "k < 3 or k > 5"):
+        linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.parquet", by="k", filter=rows, **CPU)
+        found = pq.ParquetFile(tmp_path / "o.parquet").read()
+        assert found.column_names == ["k", "x", "x"] and [c.to_pylist() for c in found.columns] == [
+            [1, 2],
+            [6, 5],
+            [9, 8],
+        ]
+    for options in ({"filter": "x > 5"}, {"filter": "k > 1 or x > 5"}, {"columns": ["k", "x"]}):
+        with pytest.raises(UsageError, match="several columns 'x'"):
+            linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.parquet", by="k", **options, **CPU)
+
+
+def test_files_without_columns(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}).select([]), tmp_path / "t.parquet")
+    (tmp_path / "t.jsonl").write_text("{}\n{}\n")
+    for name in ("t.parquet", "t.jsonl"):
+        with pytest.raises(UsageError, match="has no columns"):
+            linkwise.sort_file(tmp_path / name, tmp_path / "o.parquet", by="k", **CPU)
+
+
 @pytest.mark.parametrize("nulls", ["first", "last"])
 def test_batches_whose_keys_are_all_null(nulls: Any, tmp_path: Path) -> None:
     numbers = np.arange(20_000)[::-1].copy()
@@ -226,3 +251,15 @@ def test_arguments_that_are_like_others() -> None:
     assert found["b"].to_pylist() == [2, 1]
     words = np.array(["b", "a"], dtype=np.dtypes.StringDType())
     assert linkwise.sort(words, **CPU).tolist() == ["a", "b"]
+
+
+def test_views_are_kept(tmp_path: Path) -> None:
+    """They are stored as other text is; Arrow is told that they were views."""
+    names = [f"name {i}" for i in range(2000)]
+    pq.write_table(pa.table({"k": range(2000, 0, -1), "s": pa.array(names, pa.string_view())}), tmp_path / "t.parquet")
+    for options in ({}, {"limit": 2000}, {"host_memory_limit": "32KiB"}):
+        for out in (tmp_path / "o.parquet", tmp_path / "o.arrow"):
+            linkwise.sort_file(tmp_path / "t.parquet", out, by="k", **options, **CPU)
+            is_parquet = out.suffix == ".parquet"
+            found = pq.read_table(out) if is_parquet else pa.ipc.open_file(out.read_bytes()).read_all()
+            assert found.schema.types == [pa.int64(), pa.string_view()] and found["s"].to_pylist() == names[::-1]

@@ -52,6 +52,28 @@ def test_most_rows_in_memory_are_merged_at_once() -> None:
     assert merges <= 2 * (2 * 6)  # a sixth of the memory is read ahead, and at least half of that is merged
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_runs_that_follow_each_other_are_merged_at_once(shuffled: bool) -> None:
+    """Each run in turn has most of the memory; a block of each at a time, there would be hundreds of merges."""
+    keys = np.arange(1_600_000).reshape(16, -1)
+    order = np.random.default_rng(1).permutation(16) if shuffled else np.arange(16)
+    table = pa.table({"k": keys[order].ravel(), "n": np.arange(1_600_000)})
+    found, runs, merges = spilled(table, 100_000, table.nbytes // 2)
+    assert runs == 16
+    assert found.equals(linkwise.sort(table, by="k", strategy="cpu"))
+    assert merges <= 2 * (2 * 6)
+
+
+def test_more_runs_than_expected_are_merged_in_one_pass() -> None:
+    """Up to twice as many; of more, some are merged first, and these rows once more."""
+    table = pa.table({"k": np.random.default_rng(1).integers(0, 1 << 40, 1_600_000), "n": np.arange(1_600_000)})
+    for rows, is_merged_twice in ((60_000, False), (30_000, True)):
+        found, runs, merges = spilled(table, rows, table.nbytes // 2)
+        assert runs == -(-1_600_000 // rows)
+        assert found.equals(linkwise.sort(table, by="k", strategy="cpu"))
+        assert (merges > 2 * (2 * 6)) is is_merged_twice
+
+
 @pytest.mark.parametrize("columns", [1, 700])
 def test_blocks_are_written_whole_however_little_is_written_at_once(columns: int, monkeypatch: Any) -> None:
     really_write = os.pwritev

@@ -196,7 +196,7 @@ def test_no_rows_are_compressed_as_well(suffix: str, tmp_path: Path) -> None:
         ('{"a": 1}\n{"a": \n', "JSON parse error"),
         ('{"a": 1}\n[1]\n', "JSON parse error"),
         ("a,b\n1,2\n", "JSON parse error"),
-        ("", "Empty JSON"),
+        ("", "it is empty"),
     ],
 )
 def test_what_is_no_json_is_one_line(text: str, told: str, tmp_path: Path) -> None:
@@ -204,6 +204,55 @@ def test_what_is_no_json_is_one_line(text: str, told: str, tmp_path: Path) -> No
     with pytest.raises(linkwise.Error, match=r"cannot read .*t\.jsonl: .*" + told) as error:
         linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.jsonl", by="a", **CPU)
     assert "\n" not in str(error.value) and not (tmp_path / "o.jsonl").exists()
+
+
+def test_parts_without_rows(tmp_path: Path) -> None:
+    """As other programs write them: of several files, empty ones are left out; a header alone has no rows."""
+    (tmp_path / "1.jsonl").write_text('{"k": 3}\n')
+    (tmp_path / "2.jsonl").write_text("")
+    (tmp_path / "3.jsonl").write_text('{"k": 2}\n')
+    linkwise.sort_file(tmp_path / "*.jsonl", tmp_path / "o.jsonl", by="k", **CPU)
+    assert (tmp_path / "o.jsonl").read_text() == '{"k": 2}\n{"k": 3}\n'
+    (tmp_path / "1.csv").write_text("")
+    with pytest.raises(linkwise.Error, match="it is empty"):
+        linkwise.sort_file([tmp_path / "1.csv"] * 2, tmp_path / "o.csv", by="k", **CPU)
+    (tmp_path / "2.csv").write_text("k,v")
+    for out in (tmp_path / "o.csv", tmp_path / "o.parquet"):
+        linkwise.sort_file([tmp_path / "1.csv", tmp_path / "2.csv"], out, by="k", **CPU)
+    assert (tmp_path / "o.csv").read_text() == "k,v\n" and pq.read_schema(tmp_path / "o.parquet").names == ["k", "v"]
+
+
+def test_json_behind_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"k": 2}\n{"k": 1}\n', encoding="utf-8-sig")
+    linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.jsonl", by="k", **CPU)
+    assert (tmp_path / "o.jsonl").read_text() == '{"k": 1}\n{"k": 2}\n'
+
+
+def test_integers_with_a_plus_sign(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """PyArrow reads them as floats, which hold those of up to 15 digits."""
+    for text, kind, warnings in (("+3", pa.float64(), 0), ("+" + "9" * 19, pa.decimal128(38, 0), 1)):
+        (tmp_path / "t.csv").write_text(f"k\n{text}\n1\n")
+        recwarn.clear()
+        linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.parquet", by="k", **CPU)
+        found = pq.read_table(tmp_path / "o.parquet")["k"]
+        assert found.type == kind and [int(value) for value in found.to_pylist()] == [1, int(text)]
+        assert len(recwarn) == warnings
+
+
+def test_types_with_time_zones(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a=b,k\n1,2024-01-01T00:00:00+01:00\n")
+    types = ("--types", "k=timestamp[us, tz=Europe/Oslo]", "--types", "a=b=int32")
+    command = [sys.executable, "-m", "linkwise", "sort", str(tmp_path / "t.csv"), "-k", "k", *types]
+    subprocess.run([*command, "-o", str(tmp_path / "o.parquet")], check=True)
+    assert pq.read_schema(tmp_path / "o.parquet").types == [pa.int32(), pa.timestamp("us", "Europe/Oslo")]
+
+
+def test_messages_name_columns_of_the_file(tmp_path: Path) -> None:
+    """Behind the part from which types are inferred, where only the keys are parsed."""
+    rows = "1,7\n" * 4_500_000 + "0,xx\n"
+    (tmp_path / "t.csv").write_text("k,v\n" + rows)
+    with pytest.raises(linkwise.Error, match="'v'"):
+        linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="v", **CPU)
 
 
 def test_types_of_json_columns(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +20,8 @@ from linkwise.runtime.execution import Gpus as GpuNumbers
 from linkwise.runtime.session import no_gpu
 
 VERIFY: dict[str, Any] = {"yes": True, "all": "all", "no": False}
+
+_WITH_ZONE = re.compile(r"(.+)=(timestamp\[\w+, *tz=[^\]]+\])")  # the last = of others is that before the type
 
 MOST_SHOWN = 12
 """Rows to show of a table that is sorted by importance."""
@@ -135,7 +138,11 @@ def check_beside(option: str, path: Path | None, others: Iterable[Any]) -> None:
 
 def parse_types(texts: list[str] | None) -> dict[str, str]:
     """Types by column from ``--types``. Raises ``UsageError``."""
-    types = dict(text.rpartition("=")[::2] for text in texts or [])
+    types = {}
+    for text in texts or []:
+        with_zone = _WITH_ZONE.fullmatch(text)
+        name, kind = with_zone.groups() if with_zone else text.rpartition("=")[::2]
+        types[name] = kind
     if not all(types) or not all(types.values()):
         raise UsageError("--types is NAME=TYPE, as id=int64 or when=timestamp[us]")
     return types

@@ -126,7 +126,9 @@ class _Parser:
             raise self._wrong(f"the name of a column should stand where {_told(kind, text)} is")
         name = text[1:-1].replace('""', '"') if kind == "name" else text
         if name not in self._schema.names:
-            raise self._wrong(f"there is no column {name!r}; there are {', '.join(self._schema.names)}")
+            raise self._wrong(f"there is no column {name!r}; there are {', '.join(map(repr, self._schema.names))}")
+        if self._schema.names.count(name) > 1:
+            raise self._wrong(f"there are several columns {name!r}; rename them")
         column, of = pc.field(name), self._schema.field(name).type
         if self._takes("is", "not", "null"):
             return column.is_valid()

@@ -132,7 +132,7 @@ def sort_keys_from_text(
         for part in [text] if _key_of_text(text, columns, nulls, inside) else text.split(","):
             key = _key_of_text(part, columns, nulls, inside)
             if key is None:
-                there_are = ", ".join(columns)
+                there_are = ", ".join(map(repr, columns))
                 raise UsageError(
                     f"there is no column '{part}' among {there_are}; --by is a column or its number, followed by :asc, "
                     ":desc, :nulls-first or :nulls-last"

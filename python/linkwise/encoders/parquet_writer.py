@@ -45,13 +45,14 @@ class ParquetWriter(PartWriter[_RowGroup]):
     """Row groups; see ``PartWriter``. Half of ``memory`` is for those that wait to be encoded and written.
 
     Tables may have dictionary columns where ``schema`` has strings; their dictionaries have the values that occur, in
-    order. ``codecs`` are those of the input's columns; ``keys`` are recorded as the sort order for later readers.
+    order. ``codecs`` are those of the input's columns; ``keys`` are recorded as the sort order for later readers, and
+    so are the types that Arrow is told, ``arrow_schema``, where these are stored in the same way.
     Raises ``ArrowException`` for types that Parquet lacks.
     """
 
     def __init__(
         self, file: IO[bytes], schema: pa.Schema, options: ParquetOptions, *, codecs: dict[str, str],
-        keys: Sequence[SortKey], memory: int,
+        keys: Sequence[SortKey], memory: int, arrow_schema: pa.Schema | None = None,
     ) -> None:  # fmt: skip
         super().__init__(options.row_group_rows or _rows_of_groups(), memory // 2, _GROWTH)
         self._file, self._schema, self._options = OutputFile(file, memory // 8), schema, options
@@ -60,7 +61,7 @@ class ParquetWriter(PartWriter[_RowGroup]):
             "write_page_index": options.page_index, "sorting_columns": _sorting_columns(schema, keys),
             "store_decimal_as_integer": True,  # with up to 18 digits: faster to encode, and not larger
         }  # fmt: skip
-        empty = memoryview(self._file_of(schema.empty_table()))
+        empty = memoryview(self._without_rows(schema if arrow_schema is None else arrow_schema))
         self._joined = JoinedFile(empty)
         leaves = pq.ParquetFile(pa.BufferReader(empty)).schema
         self._leaves = _leaves([leaves.column(at).path for at in range(len(leaves))], schema.names)
@@ -152,6 +153,15 @@ class ParquetWriter(PartWriter[_RowGroup]):
             grown = pa.BufferOutputStream()
             self._write_file(grown, table, arguments)
             return grown.getvalue()
+
+    def _without_rows(self, arrow_schema: pa.Schema) -> pa.Buffer:
+        out = pa.BufferOutputStream()
+        try:
+            with pq.ParquetWriter(out, arrow_schema, **self._arguments):
+                pass
+        except pa.ArrowNotImplementedError:  # older versions of PyArrow cannot write views
+            return self._file_of(self._schema.empty_table())
+        return out.getvalue()
 
     def _write_file(self, out: pa.NativeFile, table: pa.Table, arguments: dict[str, Any]) -> None:
         with pq.ParquetWriter(out, self._schema_of(table), **self._arguments, **arguments) as writer:

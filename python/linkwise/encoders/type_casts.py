@@ -32,6 +32,15 @@ def writable_schema(schema: pa.Schema, file_format: Format) -> pa.Schema:
     return pa.schema(fields, schema.metadata)
 
 
+def with_views(schema: pa.Schema, original: pa.Schema) -> pa.Schema:
+    """A schema that ``writable_schema`` made, with the views that the original has."""
+    fields = [
+        theirs if pa.types.is_string_view(theirs.type) or pa.types.is_binary_view(theirs.type) else ours
+        for ours, theirs in zip(schema, original, strict=True)
+    ]
+    return pa.schema(fields, schema.metadata)
+
+
 def writable(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table cast to a schema that ``writable_schema`` made for it."""
     if table.schema.types == schema.types or not table.num_columns:

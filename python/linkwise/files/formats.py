@@ -106,12 +106,17 @@ def codec_of(path: Location) -> str | None:
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """The Arrow type of a name like ``int32``, ``string``, ``timestamp[us]`` or ``decimal(10,2)``."""
+    """The Arrow type of a name like ``int32``, ``timestamp[us]``, ``timestamp[us, tz=UTC]`` or ``decimal(10,2)``."""
     decimal = re.fullmatch(r"decimal(?:128)?\((\d+),\s*(-?\d+)\)", name)
+    zoned = re.fullmatch(r"timestamp\[(\w+),\s*(?:tz=)?([^\]]+)\]", name)
     try:
+        if zoned:
+            return pa.timestamp(zoned[1], zoned[2])
         return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else pa.type_for_alias(name)
     except (ValueError, OverflowError, pa.ArrowException):
-        raise UsageError(f"there is no type '{name}'; name one like int64, string, date32 or decimal(10,2)") from None
+        raise UsageError(
+            f"there is no type '{name}'; name one like int64, string, date32, timestamp[us, tz=UTC] or decimal(10,2)"
+        ) from None
 
 
 @contextmanager

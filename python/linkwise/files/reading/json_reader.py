@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import re
@@ -37,6 +38,7 @@ class JsonReader(LineReader):
                 if any(json.dumps(name, ensure_ascii=escaped).encode() in beginning for escaped in (False, True))
             }
             self._check(beginning)
+            self._can_be_carried = not beginning.startswith(codecs.BOM_UTF8)
             self._dates: dict[str, pa.DataType] = {}  # columns that are parsed as times
             try:
                 found = _inferred(beginning, given)

@@ -44,9 +44,9 @@ class LineReader(TableReader):
 
     def carry_rows(self, columns: Sequence[str]) -> None:
         """See ``Reader``."""
-        if not self._can_be_carried or len({*self._all_names}) < len(self._all_names):
-            return
         kept = dict.fromkeys([*columns, *self._referenced])
+        if not self._can_be_carried or any(self._all_names.count(name) > 1 for name in kept):
+            return
         self._parsed_names = list(kept)
         row = unused_name("row", self._all_names)
         self._set_schema(pa.schema([*(self.schema.field(name) for name in kept), pa.field(row, pa.large_binary())]))
@@ -63,6 +63,8 @@ class LineReader(TableReader):
                 text = self._rows_that_tell(file)
         else:
             text = self._first = self._rows_that_tell(self._pipe)
+        if not text:
+            raise Error(f"cannot read {name_of(self.path, 'read')}: it is empty, so that its columns are not known")
         return text if len(text) < BLOCK else text[: self._end_of_last_row(text) or len(text)]
 
     def _rows_that_tell(self, source: BinaryIO) -> bytes:
@@ -87,8 +89,8 @@ class LineReader(TableReader):
                 self._check_closed(rows[-1].as_py())
         if rows is None or len(rows) != sum(batch.num_rows for batch in batches):
             raise Error(
-                f"cannot read {name_of(self.path, 'read')}: it is not clear where its rows end; write another format, "
-                "as .parquet, for which each value is read"
+                f"cannot read {name_of(self.path, 'read')}: it is not clear where its rows end, as some are not on a "
+                "line each; write another format, as .parquet, for which each value is read"
             )
         first, beside = 0, []
         for batch in batches:

@@ -257,22 +257,26 @@ def bytes_of_rows(data: pa.Table | pa.RecordBatch) -> int:
     return sum(map(bytes_of, parts))
 
 
-def slices_within(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
-    """Consecutive slices of the table of at most ``most_bytes``, unless a single row takes more."""
-    size = bytes_of_rows(table)
+def slices_within(table: pa.Table, most_bytes: int, size: int | None = None) -> Iterator[pa.Table]:
+    """Consecutive slices of the table of at most ``most_bytes``, unless a single row takes more.
+
+    ``size``: the table's ``bytes_of_rows``, if they are known.
+    """
+    size = bytes_of_rows(table) if size is None else size
     if table.num_rows <= 1 or size <= most_bytes:
         if table.num_rows:
             yield table
         return
-    # Rows are mostly similar in size: slice by the average, and split slices that are still too large.
-    rows = min(max(most_bytes * table.num_rows // size, 1), (table.num_rows + 1) // 2)
+    # Rows are mostly similar in size: slice by a little more than the average, and split slices that are too large.
+    rows = min(max(most_bytes * table.num_rows * 7 // (8 * size), 1), (table.num_rows + 1) // 2)
     for first in range(0, table.num_rows, rows):
         part = table.slice(first, rows)
         # Nested dictionaries count in full in every slice, so that splitting does not help.
-        if bytes_of_rows(part) > size * 3 // 4:
+        part_size = bytes_of_rows(part)
+        if part_size > size * 3 // 4:
             yield part
         else:
-            yield from slices_within(part, most_bytes)
+            yield from slices_within(part, most_bytes, part_size)
 
 
 class TableReader(Reader):
@@ -302,8 +306,8 @@ class TableReader(Reader):
             except pa.ArrowException as error:
                 raise UsageError(f"{self.path}: the filter does not suit its columns: {error}") from None
         self._filter = rows
-        kept = [self.schema.field(name) for name in (self.columns if columns is None else columns)]
-        self._set_schema(pa.schema(kept, self.schema.metadata))
+        if columns is not None:
+            self._set_schema(pa.schema([self.schema.field(name) for name in columns], self.schema.metadata))
 
     def _set_plain(self, schema: pa.Schema) -> None:
         """Read views and run-end encoded columns as plain types, which PyArrow's filters support."""
@@ -402,7 +406,8 @@ def columns_in(rows: Any, schema: pa.Schema) -> list[str]:
             return True
         return False
 
-    return [name for name in schema.names if is_needed(name)]
+    # One of several columns with a name cannot be referred to.
+    return [name for name in schema.names if schema.names.count(name) == 1 and is_needed(name)]
 
 
 def unused_name(name: str, names: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from linkwise.files.formats import (
     known_format,
     one_clear_line,
 )
-from linkwise.files.locations import PIPE, Location, RemoteFile, TableSource, is_pipe, name_of
+from linkwise.files.locations import PIPE, Location, RemoteFile, TableSource, is_pipe, name_of, size_of
 from linkwise.files.reading.array_reader import ArrayReader, SeveralArrays
 from linkwise.files.reading.arrow_reader import ArrowReader
 from linkwise.files.reading.arrow_sizes import ARROW_FILE
@@ -157,11 +157,24 @@ def open_readers(groups: Sequence[Sequence[Location]], options: FileOptions) -> 
     """As ``open_reader``, for several groups of files; options may name columns of any group. Raises ``Error``."""
     if [path for paths in groups for path in paths].count(PIPE) > 1:
         raise UsageError("standard input can be named once")
+    groups = [_with_contents(paths, options) for paths in groups]
     opened = [[_open_one(path, options) for path in paths] for paths in groups]
     _check_formats(options, {reader.format for of_group in opened for reader in of_group})
     readers = [_together(of_group, paths) for of_group, paths in zip(opened, groups, strict=True)]
     check_column_types(options, list(dict.fromkeys(name for reader in readers for name in reader.columns)))
     return readers
+
+
+def _with_contents(paths: Sequence[Location], options: FileOptions) -> Sequence[Location]:
+    """Of several files, those that are not empty text, which other programs write for parts of a table without rows."""
+
+    def is_empty(path: Location) -> bool:
+        with one_clear_line("read", path):
+            return size_of(path) == 0 and format_of(path, options.input_format) in TEXT_FORMATS
+
+    if len(paths) == 1:
+        return paths
+    return [path for path in paths if not is_empty(path)] or paths[:1]
 
 
 def check_column_types(options: FileOptions, there_are: Sequence[str]) -> None:
@@ -190,6 +203,8 @@ def _together(readers: Sequence[Reader], paths: Sequence[Location]) -> Reader:
     if arrays:
         return arrays[0] if len(arrays) == 1 else SeveralArrays(arrays, paths)
     conformed = _in_one_schema(tables, paths)
+    if not conformed[0].columns:
+        raise UsageError(f"{', '.join(map(str, paths))} has no columns; name a file that has some")
     return conformed[0] if len(conformed) == 1 else SeveralTables(conformed)
 
 
@@ -211,6 +226,8 @@ def keep_of_tables(reader: Reader, columns: Sequence[str] | None, rows: Any | No
     for name in columns or ():
         if name not in reader.columns:
             raise UsageError(f"there is no column '{name}' to keep; there are {', '.join(reader.columns)}")
+        if reader.columns.count(name) > 1:
+            raise UsageError(f"there are several columns '{name}'; rename them, or keep others")
     reader.keep(columns, _filter_of(reader, rows))
 
 

@@ -24,6 +24,7 @@ _ENDS_QUOTED = b'"\r\n'  # how a text ends whose last value is quoted, line end 
 _LINE_END = re.compile(rb"[\r\n]")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _FIRST_LOOK = 1 << 10  # values
+_EXACT_DIGITS = 15  # of integers that doubles hold
 
 
 class TextReader(LineReader):
@@ -45,12 +46,13 @@ class TextReader(LineReader):
                 self._has_blank_lines = True
                 schema = self._open_whole(beginning, self._types).schema
             self._types |= self._wide_integers(schema, beginning)
-            self._types = {field.name: self._types.get(field.name, field.type) for field in schema}
+            self._set_schema(pa.schema([field.with_type(self._types.get(field.name, field.type)) for field in schema]))
+            # Of several columns with a name, types cannot be given.
+            self._types = {name: self.schema.field(name).type for name in schema.names if schema.names.count(name) == 1}
         self._all_names = list(schema.names)
         if options.header:
             self.header_as_it_is = rows_of(beginning, delimiter, keeps_blank=False)[0].as_py()
         self._can_be_carried = options.header or not beginning.startswith(codecs.BOM_UTF8)
-        self._set_schema(pa.schema([field.with_type(self._types[field.name]) for field in schema]))
         for field in self.schema:
             if pa.types.is_binary(field.type) and field.name not in options.column_types:
                 raise UsageError(f"{path}: column {field.name!r} is not UTF-8; convert it, or give it the type binary")
@@ -89,7 +91,7 @@ class TextReader(LineReader):
         found = {}
         for name, column in zip(floats, batch.columns, strict=True):
             most = _most_digits(column)
-            if most is not None:
+            if most is not None and most > _EXACT_DIGITS:  # fewer have a plus sign, which PyArrow's integers have not
                 found[name] = pa.decimal128(MOST_DIGITS, 0) if most <= MOST_DIGITS else pa.string()
                 self._tell_of_wide_integers(name, found[name], f"; --types {name}=string reads them as text")
         return found
@@ -133,6 +135,8 @@ class TextReader(LineReader):
             self._check_end(found)
             return list(found.to_batches())
         text = self._map()
+        if self._header and not _LINE_END.search(text):
+            return []
         conversion = self._conversion(self._types, self._parsed_names)
         found = pa.csv.read_csv(pa.BufferReader(text), how, self._parsing, conversion)
         return self._beside_rows(list(found.to_batches()), text, has_names=self._header)
@@ -155,7 +159,8 @@ class TextReader(LineReader):
         return self._beside_rows(parsed, text, has_names=has_names)
 
     def _named(self, number: re.Match[str]) -> str:
-        return f"column {self.columns[int(number[1])]!r}" if int(number[1]) < len(self.columns) else number[0]
+        at = int(number[1])
+        return f"column {self._all_names[at]!r}" if at < len(self._all_names) else number[0]
 
     def _conversion(self, types: dict[str, pa.DataType], columns: list[str] | None = None) -> Any:
         # As in other engines: an empty field is null, "" is an empty string, and nan is a number.

@@ -24,7 +24,7 @@ from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import SortKey
 from linkwise.files.reading.reader import bytes_of_rows, slices_within
 from linkwise.files.reading.within_memory import BATCHES_IN_MEMORY
-from linkwise.files.spilling.run_front import RunFront
+from linkwise.files.spilling.run_front import RunFront, filled
 from linkwise.files.spilling.spill_file import Run, SpillFile
 from linkwise.runtime.execution import Progress
 from linkwise.runtime.host_memory import resident_memory
@@ -34,6 +34,7 @@ SortBatch = Callable[[pa.Table], pa.Table]
 _FRONTS_IN_MEMORY = 6  # per run: the one that is merged, the next one, and memory for sorting and writing
 _SMALL = 256 << 20  # bytes; within less memory, allocators retain nothing
 _BLOCKS = 4  # of a front, so that most of what is read is merged each time
+_LEAST_BLOCKS = 2  # of a front, where there are more runs than expected: better than merging some of them twice
 _DICTIONARIES = 16  # all values of a shared dictionary may take memory / _DICTIONARIES
 _LEAST_BLOCK = 1 << 14  # bytes; with smaller blocks, the time goes into opening and closing them
 _MOST_RUNS = 1024  # per sort; all of them may be read at the same time
@@ -76,7 +77,7 @@ class SpillSort:
             checked = map(before.add, batches) if is_checked else batches
             runs = self._spill(map(dictionaries.grown_by, checked), file, unused)
             spilled = len(runs)
-            while len(runs) > self._runs_at_once:
+            while len(runs) > self._runs_at_once * max(self._front_blocks // _LEAST_BLOCKS, 1):
                 merged_file = files.enter_context(SpillFile(self.directory))
                 runs = self._merged_some(runs, file, merged_file, dictionaries, unused)
                 file.close()
@@ -166,14 +167,12 @@ class SpillSort:
         What is merged next is read meanwhile.
         """
 
-        def filled() -> list[RunFront]:
-            return [front for front in fronts if front.fill(self._front_blocks)]
-
+        blocks = self._front_blocks * self._runs_at_once
         with ThreadPoolExecutor(1, "linkwise") as pool:
-            there = filled()
+            there = filled(fronts, blocks)
             while there:
                 rows = _rows_that_come_next(there)
-                filling = pool.submit(filled)
+                filling = pool.submit(filled, there, blocks)
                 yield self.sort_batch(rows)
                 del rows
                 unused.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Iterator
 from functools import cached_property
@@ -32,12 +33,19 @@ class RunFront:
         """The key of the last row in memory."""
         return self._there[-1].last_key
 
-    def fill(self, blocks: int) -> bool:
-        """Read until so many blocks are in memory; returns whether there is any."""
-        while self._unread and len(self._there) < blocks:
-            self._there.append(next(self._blocks))
-            self._unread -= 1
-        return bool(self._there)
+    @property
+    def blocks(self) -> int:
+        """How many blocks are in memory."""
+        return len(self._there)
+
+    def read(self) -> None:
+        """Read one more block."""
+        self._there.append(next(self._blocks))
+        self._unread -= 1
+
+    def __lt__(self, other: RunFront) -> bool:
+        """Whether the rows in memory end below those of another run."""
+        return not self.last_key.is_above(other.last_key, or_equal=True)
 
     def take(self, bound: RowKeys | None, *, inclusive: bool) -> tuple[list[pa.Table], bool]:
         """The rows below ``bound`` (``inclusive``: or equal), or all; and whether unread ones may equal it."""
@@ -52,6 +60,29 @@ class RunFront:
                 return
             yield block.rest()
             self._there.popleft()
+
+
+def filled(fronts: list[RunFront], blocks: int) -> list[RunFront]:
+    """Read until so many blocks are in memory, one of each run at least; returns the runs that are not at their end.
+
+    Each block is read of the run whose rows in memory end first, as a merge can go no further than that (Knuth, The Art
+    of Computer Programming 3, section 5.4.6: forecasting). So of runs that follow each other, most memory is for one.
+    """
+    for front in fronts:
+        if not front.blocks and not front.is_last:
+            front.read()
+    left = [front for front in fronts if front.blocks]
+    unread = [front for front in left if not front.is_last]
+    heapq.heapify(unread)
+    for _ in range(blocks - sum(front.blocks for front in left)):
+        if not unread:
+            break
+        unread[0].read()
+        if unread[0].is_last:
+            heapq.heappop(unread)
+        else:
+            heapq.heapreplace(unread, unread[0])
+    return left
 
 
 class _Block:

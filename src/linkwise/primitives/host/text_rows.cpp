@@ -108,6 +108,13 @@ std::vector<std::vector<std::uint64_t>> ends_of_parts(std::string_view text, cha
 
 bool is_end(char letter) { return letter == '\n' || letter == '\r'; }
 
+// How the row that ends at `end` does; a line feed, if by the end of the text.
+std::string_view line_end(std::string_view text, std::uint64_t end) {
+  if (end == text.size()) return "\n";
+  if (text[end - 1] == '\r') return "\r";
+  return end >= 2 && text[end - 2] == '\r' ? "\r\n" : "\n";
+}
+
 }  // namespace
 
 std::uint64_t end_of_last_row(std::string_view text, char delimiter) {
@@ -151,9 +158,11 @@ TextRows rows_of_text(std::string_view text, char delimiter, bool keeps_blank) {
     rows[p + 1] += rows[p];
     letters[p + 1] += letters[p];
   }
+  const auto has_end = [](const std::vector<std::uint64_t>& some) { return !some.empty(); };
+  const std::string_view added = lacks_end ? line_end(text, std::ranges::find_if(ends, has_end)->front()) : "";
   const bool is_copied = lacks_end || letters[parts] < text.size();
   TextRows found{rows[parts], {}, HugePageBuffer((rows[parts] + 1) * sizeof(std::int64_t))};
-  if (is_copied) found.letters.emplace(letters[parts] + (lacks_end ? 1 : 0));
+  if (is_copied) found.letters.emplace(letters[parts] + added.size());
   auto* to = is_copied ? reinterpret_cast<char*>(found.letters->data()) : nullptr;
   auto* offsets = reinterpret_cast<std::int64_t*>(found.offsets.data());
 #pragma omp parallel for schedule(dynamic) num_threads(team_if(parts > 1))
@@ -165,8 +174,8 @@ TextRows rows_of_text(std::string_view text, char delimiter, bool keeps_blank) {
       at += end - begin;
     });
   }
-  if (lacks_end) to[letters[parts]] = '\n';
-  offsets[rows[parts]] = static_cast<std::int64_t>(letters[parts] + (lacks_end ? 1 : 0));
+  if (lacks_end) std::ranges::copy(added, to + letters[parts]);
+  offsets[rows[parts]] = static_cast<std::int64_t>(letters[parts] + added.size());
   return found;
 }
 
