@@ -62,7 +62,7 @@ def test_arrays() -> None:
     assert linkwise.is_sorted(np.array([-0.0, 0.0, np.inf, np.nan]))
     assert first_out_of_order(np.array([0.0, -0.0]), UP) == 1
     assert linkwise.is_sorted(np.array([], np.int8))
-    with pytest.raises(linkwise.UsageError, match="a list cannot be sorted; make it an array"):
+    with pytest.raises(linkwise.UsageError, match="a list cannot be sorted or joined; make it an array"):
         linkwise.is_sorted([1, 2])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -20,7 +22,7 @@ from pyarrow import feather
 import linkwise
 from linkwise import UsageError
 from linkwise.columns.number_filter import number_filter_from_text
-from linkwise.columns.row_filter import filter_from_text
+from linkwise.columns.row_filter import COMPARE, filter_from_text
 from linkwise.files.formats import FileOptions
 from linkwise.files.reading.parquet.statistics import groups_with
 from linkwise.files.reading.readers import keep_of_tables, open_reader
@@ -73,6 +75,28 @@ def test_text_means_what_it_means_to_duckdb() -> None:
         assert rows == [row[0] for row in expected], text
 
 
+LIMITS = pa.table({
+    "i8": pa.array([-128, -1, 0, 127, None], pa.int8()), "u64": pa.array([0, 1, 2**63, 2**64 - 1, None], pa.uint64()),
+    "d": pa.array([Decimal(text) for text in ("-999.99", "0", "1.5", "999.99")] + [None], pa.decimal128(5, 2)),
+    "row": range(5),
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["i8", "u64", "d"])
+@pytest.mark.parametrize("symbol", COMPARE)
+def test_numbers_beyond_those_of_a_type(column: str, symbol: str) -> None:
+    """They are compared by what they are, and equal none of the values."""
+    values = [None if value is None else Fraction(value) for value in LIMITS[column].to_pylist()]
+    for text in ("-1e9", "-1000", "-129", "-128", "-0.5", "127", "128", "999.995", "1000", str(2**64 - 1), str(2**64)):
+        kept = [row for row, value in enumerate(values) if value is not None and COMPARE[symbol](value, Fraction(text))]
+        query = f"{column} {symbol} {text}"
+        assert LIMITS.filter(filter_from_text(query, LIMITS.schema))["row"].to_pylist() == kept, query
+        if (by_numbers := number_filter_from_text(query, LIMITS.schema)) is not None:
+            assert by_numbers.rows_of(LIMITS).tolist() == kept, query
+        one_of = LIMITS.filter(filter_from_text(f"{column} in ({text}, 1)", LIMITS.schema))["row"].to_pylist()
+        assert one_of == [row for row, value in enumerate(values) if value in (1, Fraction(text))]
+
+
 @pytest.mark.parametrize("kind", [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")], ids=str)
 def test_times_of_day(kind: pa.DataType, tmp_path: Path) -> None:
     hours = [0, 8, 12, 23] * 500
@@ -97,6 +121,7 @@ def test_times_of_day(kind: pa.DataType, tmp_path: Path) -> None:
         ("price >", "a value should stand where the end is"),
         ("nope = 1", "there is no column 'nope'"),
         ("price = 'x'", "'x' is no int64"),
+        ("city > 3", "3 is no string"),
         ("price > 3 city = 'Oslo'", "'city' is not expected there"),
         ("(price > 3", r"a '\)' is missing"),
         ("price in 3", "'in' takes values in parentheses"),

@@ -415,7 +415,7 @@ def test_command_line(tmp_path: Path) -> None:
     }  # fmt: skip
     assert run(*both, "--count", "--how", "left").stdout == b"4\n"
     done = run("-", tmp_path / "l.parquet", "-o", "-", "--on", "id", "--how", "anti", stdin=b"id\n7\n2\n")
-    assert done.stdout == b'"id"\n7\n' and b"1 rows joined" in done.stderr
+    assert done.stdout == b'"id"\n7\n' and b"1 row joined" in done.stderr
     for arguments, code, message in (
         ([*both], 2, b"name the file to write with -o, or --count the rows"),
         ([*both, "-o", tmp_path / "none" / "o.csv"], 1, b"cannot write"),

@@ -133,7 +133,7 @@ def test_lines_that_say_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_bytes(bad)
     (tmp_path / "x.csv").write_text("a\n1\n")
     for arguments, stdin, told in (
-        (["t.parquet", "-o", "o.parquet", "-k", "k", "-S", "1KiB"], b"", b"are too little for"),
+        (["t.parquet", "-o", "o.parquet", "-k", "k", "-S", "1KiB"], b"", b"is too little for"),
         (["t.parquet", "-o", "o.parquet", "-k", "k", "--trace", "none/x.json"], b"", b"there is no directory none"),
         (["t.parquet", "-o", "o.parquet", "-k", "k", "--check"], b"", b"--check writes nothing; leave -o out"),
         (["t.parquet", "-o", "o.csv", "-k", "k"], b"", b"o.csv, column 'l': Unsupported Type:list"),

@@ -119,3 +119,15 @@ def test_one_clear_line() -> None:
         frame(10, 2).linkwise.merge(frame(10, 2), "cross", "key")
     with pytest.raises(linkwise.UsageError, match="both frames have 'value', 'label'; give two suffixes"):
         frame(10, 2).linkwise.merge(frame(10, 2), on="key", suffixes=(None, None))
+
+
+def test_merges_keep_categories_and_types_of_missing_keys() -> None:
+    kind = pd.CategoricalDtype(["c", "b", "a"])
+    left = pd.DataFrame({"k": pd.Series(["a", None], dtype=kind), "v": [1, 2]})
+    for values in ([], ["c"]):
+        right = pd.DataFrame({"k": pd.Series(values, dtype=kind), "w": pd.Series(range(len(values)), dtype="int64")})
+        assert linkwise.join(left, right, on="k")["k"].dtype == kind
+        for how in ("inner", "left", "right", "outer"):
+            for on in ({"on": "k"}, {"left_on": ["k", "v"], "right_on": ["k", "w"]}, {"left_on": "v", "right_on": "w"}):
+                merged = left.linkwise.merge(right, how=how, **on)
+                assert merged.dtypes.to_dict() == left.merge(right, how=how, **on).dtypes.to_dict(), (how, on)

@@ -222,7 +222,11 @@ def test_sizes(text: Any, size: int) -> None:
         (lambda t, a: linkwise.sort(a, by="key"), linkwise.UsageError, "by= is for tables"),
         (lambda t, a: linkwise.sort(a.reshape(2, 2)), linkwise.UsageError, "one dimension, not 2"),
         (lambda t, a: linkwise.sort(a.astype(complex)), linkwise.UsageError, "complex128 cannot be sorted"),
-        (lambda t, a: linkwise.sort([3, 1, 2]), linkwise.UsageError, "a list cannot be sorted; make it an array"),
+        (
+            lambda t, a: linkwise.sort([3, 1, 2]),
+            linkwise.UsageError,
+            "a list cannot be sorted or joined; make",
+        ),
         (lambda t, a: linkwise.sort(a, gpus=[0, 99], machine="dgx-a100"), linkwise.UsageError, "no GPU 99"),
         (lambda t, a: linkwise.sort(a, gpus=[]), linkwise.UsageError, "gpus is empty"),
         (

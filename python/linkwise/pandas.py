@@ -133,6 +133,10 @@ class LinkwiseAccessor:
             joined[label] = joined[label].where(joined[label].notna(), joined[name])
             if left[label].dtype == right[label].dtype and not joined[label].isna().any():
                 joined[label] = joined[label].astype(left[label].dtype)  # which it lost to missing values of one side
+        for side, labels_of_keys, renamed in ((left, of_left, of_twice[0]), (other, of_right, of_twice[1])):
+            for name in (renamed.get(label, label) for label in labels_of_keys if label not in shared):
+                if side[name].dtype != joined[name].dtype and side[name].dtype.kind in "iu":
+                    joined[name] = joined[name].astype("float64")  # as pandas does where some are missing
         return joined.drop(columns=list(beside.values()))
 
 

@@ -38,10 +38,10 @@ _MOST_COMPARISONS = 1000  # PyArrow recurses into them, on a stack of limited si
 
 
 @dataclass(frozen=True)
-class _JustAbove:
-    """A number that a column's type does not have, and the greatest below it that it has."""
+class _Between:
+    """A number that a column's type does not have, and the greatest below it that it has, if there is one."""
 
-    floor: pa.Scalar
+    floor: pa.Scalar | None
 
 
 def column_type(kind: pa.DataType) -> pa.DataType:
@@ -145,13 +145,13 @@ class _Parser:
 
     def _compared(self, column: Any, of: pa.DataType, how: str) -> Any:
         value = self._value(of)
-        if not isinstance(value, _JustAbove):
+        if not isinstance(value, _Between):
             return COMPARE[how](column, value)
-        if how in (">", ">="):
+        if how in (">", ">=") and value.floor is not None:
             return column > value.floor
-        if how in ("<", "<="):
+        if how in ("<", "<=") and value.floor is not None:
             return column <= value.floor
-        return pc.if_else(column.is_valid(), pa.scalar(how not in ("=", "==")), pa.scalar(None, pa.bool_()))
+        return pc.if_else(column.is_valid(), pa.scalar(how in (">", ">=", "!=", "<>")), pa.scalar(None, pa.bool_()))
 
     def _in(self, column: Any, of: pa.DataType) -> Any:
         values: list[Any] = []
@@ -162,13 +162,13 @@ class _Parser:
         if not self._takes(")"):
             raise self._wrong(f"a ')' is missing before {self._next()[1]}")
         kind = column_type(of)
-        # A fraction that the column's type cannot represent equals none of its values.
-        same = [value.as_py() for value in values if not isinstance(value, _JustAbove) and value.type == kind]
+        # A number that the column's type does not have equals none of its values.
+        same = [value.as_py() for value in values if not isinstance(value, _Between) and value.type == kind]
         is_in = column.isin(pa.array(same, kind))
         return pc.if_else(column.is_valid(), is_in, pa.scalar(None, pa.bool_()))
 
     def _value(self, of: pa.DataType) -> Any:
-        """The next value, in the column's type; ``_JustAbove`` where that type has no such fraction."""
+        """The next value, in the column's type; ``_Between`` where that type does not have it."""
         kind, text = self._take()
         plain: Any
         if kind == "number":
@@ -176,6 +176,8 @@ class _Parser:
                 raise self._wrong(f"{text[:20]}… is no {of}")
             if pa.types.is_integer(column_type(of)) or pa.types.is_decimal(column_type(of)):
                 return self._exact(text, column_type(of))
+            if not pa.types.is_floating(column_type(of)):
+                raise self._wrong(f"{text} is no {of}")
             plain = int(text) if re.fullmatch(r"-?\d+", text) else float(text)
         elif kind == "text":
             plain = text[1:-1].replace("''", "'")
@@ -205,12 +207,25 @@ class _Parser:
         """A number in a type of exact numbers: not by way of a float, which would round it."""
         try:
             with localcontext(prec=_MOST_DIGITS):
-                number = Decimal(text)
+                number, (least, greatest) = Decimal(text), _range_of(of)
                 floor = number.quantize(Decimal(1).scaleb(-of.scale if pa.types.is_decimal(of) else 0), ROUND_FLOOR)
-            found = pa.scalar(floor if pa.types.is_decimal(of) else int(floor), of)
-        except (pa.ArrowException, OverflowError, InvalidOperation):
+        except InvalidOperation:
             raise self._wrong(f"{text} is no {of}") from None
-        return found if floor == number else _JustAbove(found)
+        if floor < least:
+            return _Between(None)
+        floor = min(floor, greatest)
+        found = pa.scalar(floor if pa.types.is_decimal(of) else int(floor), of)
+        return found if floor == number else _Between(found)
+
+
+def _range_of(kind: pa.DataType) -> tuple[Decimal, Decimal]:
+    """The least and the greatest value of a type of integers or decimals."""
+    if pa.types.is_decimal(kind):
+        greatest = Decimal(10**kind.precision - 1).scaleb(-kind.scale)
+        return -greatest, greatest
+    if pa.types.is_unsigned_integer(kind):
+        return Decimal(0), Decimal((1 << kind.bit_width) - 1)
+    return Decimal(-(1 << kind.bit_width - 1)), Decimal((1 << kind.bit_width - 1) - 1)
 
 
 def filter_from_text(text: str, schema: pa.Schema) -> Any:

@@ -84,7 +84,7 @@ def cannot_sort(value: object) -> UsageError:
         "LazyFrame": "; collect() it first",
         "MaskedArray": ", whose mask would be lost; pass pyarrow.array(values.data, mask=values.mask)",
     }.get(type(value).__name__, "; NumPy arrays, and what speaks Arrow's PyCapsule interface or DLPack, can be")
-    return UsageError(f"a {type(value).__name__} cannot be sorted{advice}")
+    return UsageError(f"a {type(value).__name__} cannot be sorted or joined{advice}")
 
 
 def native_of(values: Any) -> tuple[Any, Callable[[Any], Any]]:

@@ -83,11 +83,19 @@ class PandasFrames:
                 return self._pandas.arrays.ArrowExtensionArray(column)
             if hasattr(source.dtype, "__from_arrow__"):
                 return source.dtype.__from_arrow__(column)
+            if isinstance(source.dtype, self._pandas.CategoricalDtype):
+                return self._categories(column, source.dtype)
         if source is not None and source.name in self._keys and column.null_count and pa.types.is_integer(column.type):
             # A join key of both sides, one of which has nullable integers.
             kind_of_integer = "UInt" if pa.types.is_unsigned_integer(column.type) else "Int"
             return getattr(self._pandas, f"{kind_of_integer}{column.type.bit_width}Dtype")().__from_arrow__(column)
         return column.to_pandas()
+
+    @staticmethod
+    def _categories(column: pa.ChunkedArray, dtype: Any) -> Any:
+        """Categories as they were, of which a column without values, or with few, may not have all."""
+        made = column.to_pandas()
+        return made.astype(dtype) if made.cat.categories.isin(dtype.categories).all() else made
 
     def _taken(self, source: Any, rows: pa.ChunkedArray) -> Any:
         numbers, allow_fill = rows.fill_null(_NO_ROW).to_numpy(), rows.null_count > 0

@@ -31,7 +31,7 @@ def where_it_ran(report: SortReport) -> str:
 
 def summary(report: SortReport) -> str:
     """One line: rows, wall-clock time, and where the sort ran."""
-    line = f"{report.rows:,} rows sorted in {format_seconds(report.wall_seconds)} {where_it_ran(report)}"
+    line = f"{_rows(report.rows)} sorted in {format_seconds(report.wall_seconds)} {where_it_ran(report)}"
     if report.simulated:
         line += f", which would take {format_seconds(report.seconds)} for its keys"
     return line + _told(report.steps)
@@ -40,7 +40,11 @@ def summary(report: SortReport) -> str:
 def join_summary(report: JoinReport) -> str:
     """The same of a join."""
     took = format_seconds(report.wall_seconds)
-    return f"{report.rows:,} rows joined in {took} on {_cores()}, {report.strategy}{_told(report.steps)}"
+    return f"{_rows(report.rows)} joined in {took} on {_cores()}, {report.strategy}{_told(report.steps)}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 def _told(steps: dict[str, float]) -> str:

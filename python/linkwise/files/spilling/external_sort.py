@@ -158,7 +158,7 @@ class SpillSort:
     def _too_little(self, size: int) -> UsageError:
         least = BATCHES_IN_MEMORY * size // (_MOST_RUNS - 1)
         return UsageError(
-            f"{self.memory:,} bytes of host memory are too little for {size:,}; give {max(least >> 20, 1)} MiB at least"
+            f"the host memory is too little for {size:,} bytes of rows; give {max(least >> 20, 1)} MiB at least"
         )
 
     def _merged(self, fronts: list[RunFront], unused: _UnusedMemory) -> Generator[pa.Table, None, None]:
