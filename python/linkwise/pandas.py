@@ -133,11 +133,16 @@ class LinkwiseAccessor:
             joined[label] = joined[label].where(joined[label].notna(), joined[name])
             if left[label].dtype == right[label].dtype and not joined[label].isna().any():
                 joined[label] = joined[label].astype(left[label].dtype)  # which it lost to missing values of one side
-        for side, labels_of_keys, renamed in ((left, of_left, of_twice[0]), (other, of_right, of_twice[1])):
-            for name in (renamed.get(label, label) for label in labels_of_keys if label not in shared):
-                if side[name].dtype != joined[name].dtype and side[name].dtype.kind in "iu":
-                    joined[name] = joined[name].astype("float64")  # as pandas does where some are missing
+        for side, keys, renamed in ((left, of_left, of_twice[0]), (other, of_right, of_twice[1])):
+            _make_floats(joined, side, [renamed.get(label, label) for label in keys if label not in shared])
         return joined.drop(columns=list(beside.values()))
+
+
+def _make_floats(joined: pd.DataFrame, side: pd.DataFrame, keys: list[Any]) -> None:
+    """Make floats of integers of which some are missing, as pandas does."""
+    for name in keys:
+        if side[name].dtype != joined[name].dtype and side[name].dtype.kind in "iu":
+            joined[name] = joined[name].astype("float64")
 
 
 def _named(names: Any, labels: list[Any], side: str) -> list[Any]:

@@ -125,7 +125,7 @@ class FileJoin:
         if is_too_much and size > _MOST_TIMES * self.memory:
             least = size // _MOST_TIMES + 1
             raise UsageError(
-                f"{self.memory:,} bytes of host memory are too little for {size:,} bytes of rows; give {least:,} at least"
+                f"{self.memory:,} bytes of host memory are too little for {size:,} bytes; give {least:,} at least"
             )
         self._by_hash: StreamedJoin | GraceJoin | None = self._streamed
         if self._streamed is not None and not self._streamed.fits:

@@ -76,26 +76,26 @@ class PandasFrames:
     def _made(self, column: pa.ChunkedArray, source: Any, kind: pa.DataType | None) -> Any:
         if source is not None and kind is None:
             return self._taken(source, column)
-        if source is not None and kind == column.type:
-            if source.dtype == object:  # if integers are missing, pandas would make floats of them
-                return self._pandas.Series(column.to_pylist(), dtype=object)
-            if isinstance(source.dtype, self._pandas.ArrowDtype):
-                return self._pandas.arrays.ArrowExtensionArray(column)
-            if hasattr(source.dtype, "__from_arrow__"):
-                return source.dtype.__from_arrow__(column)
-            if isinstance(source.dtype, self._pandas.CategoricalDtype):
-                return self._categories(column, source.dtype)
+        if source is not None and kind == column.type and (made := self._of(source, column)) is not None:
+            return made
         if source is not None and source.name in self._keys and column.null_count and pa.types.is_integer(column.type):
             # A join key of both sides, one of which has nullable integers.
             kind_of_integer = "UInt" if pa.types.is_unsigned_integer(column.type) else "Int"
             return getattr(self._pandas, f"{kind_of_integer}{column.type.bit_width}Dtype")().__from_arrow__(column)
         return column.to_pandas()
 
-    @staticmethod
-    def _categories(column: pa.ChunkedArray, dtype: Any) -> Any:
-        """Categories as they were, of which a column without values, or with few, may not have all."""
-        made = column.to_pandas()
-        return made.astype(dtype) if made.cat.categories.isin(dtype.categories).all() else made
+    def _of(self, source: Any, column: pa.ChunkedArray) -> Any | None:
+        """The values, if pandas would not make the type of the source by itself."""
+        if source.dtype == object:  # if integers are missing, pandas would make floats of them
+            return self._pandas.Series(column.to_pylist(), dtype=object)
+        if isinstance(source.dtype, self._pandas.ArrowDtype):
+            return self._pandas.arrays.ArrowExtensionArray(column)
+        if hasattr(source.dtype, "__from_arrow__"):
+            return source.dtype.__from_arrow__(column)
+        if not isinstance(source.dtype, self._pandas.CategoricalDtype):
+            return None
+        made = column.to_pandas()  # without values, or with few, it may not have all categories
+        return made.astype(source.dtype) if made.cat.categories.isin(source.dtype.categories).all() else made
 
     def _taken(self, source: Any, rows: pa.ChunkedArray) -> Any:
         numbers, allow_fill = rows.fill_null(_NO_ROW).to_numpy(), rows.null_count > 0

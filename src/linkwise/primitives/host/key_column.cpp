@@ -27,9 +27,7 @@ template <typename Offset>
 Lengths lengths_between(const KeyColumn& column) {
   const Offset* offsets = static_cast<const Offset*>(column.offsets) + column.offset;
   Offset shortest = std::numeric_limits<Offset>::max(), longest = 0;
-#pragma omp parallel for simd reduction(min                              \
-                                        : shortest) reduction(max        \
-                                                              : longest) \
+#pragma omp parallel for simd reduction(min : shortest) reduction(max : longest) \
     num_threads(team_if(column.count > worth_all_cores))
   for (std::uint64_t row = 0; row < column.count; ++row) {
     const Offset length = offsets[row + 1] - offsets[row];
@@ -46,9 +44,7 @@ Lengths lengths_of(const KeyColumn& column) {
   if (column.validity == nullptr && column.layout == KeyColumn::Layout::bytes64)
     return lengths_between<std::int64_t>(column);
   std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max(), longest = 0;
-#pragma omp parallel for reduction(min                              \
-                                   : shortest) reduction(max        \
-                                                         : longest) \
+#pragma omp parallel for reduction(min : shortest) reduction(max : longest) \
     num_threads(team_if(column.count > worth_all_cores))
   for (std::uint64_t row = 0; row < column.count; ++row) {
     if (column.is_null(row)) continue;

@@ -21,9 +21,9 @@ struct TextRows {
   std::optional<HugePageBuffer> letters;  ///< empty if they are the text itself
   HugePageBuffer offsets;                 ///< count + 1 of 64 bits
 };
-/// The last row gets the line end of the first if it has none; blank lines are rows only if `keeps_blank`. Parts of the text are
-/// scanned in parallel: each begins after a line end, on the assumption that it ended a row, and is scanned again if
-/// it did not. If the delimiter is 0, there are no quotes, and every line is a row.
+/// The last row gets the line end of the first if it has none; blank lines are rows only if `keeps_blank`. Parts of the
+/// text are scanned in parallel: each begins after a line end, on the assumption that it ended a row, and is scanned
+/// again if it did not. If the delimiter is 0, there are no quotes, and every line is a row.
 TextRows rows_of_text(std::string_view text, char delimiter, bool keeps_blank);
 
 }  // namespace linkwise
