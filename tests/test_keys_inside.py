@@ -95,7 +95,7 @@ def test_the_command_and_what_is_not_there(tmp_path: Path) -> None:
     assert run("address.at.zip:desc").returncode == 0
     expected = expected_order(people(), [("address.at.zip", "descending")], "last").slice(0, 3)
     assert pq.read_table(tmp_path / "o.parquet").equals(expected)
-    assert "there is no column 'address.street' among n, address" in run("address.street").stderr
+    assert "there is no column 'address.street' among 'n', 'address'" in run("address.street").stderr
     with pytest.raises(linkwise.UsageError, match="'address' is sorted by, and not among the columns that are kept"):
         linkwise.sort_file(tmp_path / "t.parquet", tmp_path / "o.parquet", by="address.city", columns=["n"], **CPU)
 
