@@ -221,7 +221,7 @@ def programs_of(
         all_come_out = case.right is None and case.limit is None and case.below is None and not case.unique
         needs_keys_only = "--count" in case.linkwise or (case.limit is not None and case.below is None)
         if not needs_keys_only:
-            texts["codec" if all_come_out else "decode"] = WARM_CODEC
+            texts["codec" if all_come_out else "decode"] = WARM_CODEC if case.warm else ""
     if bounds and not case.warm:
         texts["start"] = "import numpy, pyarrow.parquet, typer"
     out = {name: folder / f"out-{name}.{case.suffix}" for name in texts}

@@ -68,8 +68,8 @@ void bind_parquet(nb::module_& m) {
             self.set_dictionary(bytes_of(page), values, plain_bytes);
           },
           nb::arg("page"), nb::arg("values"), nb::arg("plain_bytes") = nb::none(),
-          "Sets the dictionary of the pages that follow. ``plain_bytes``: of the page without compression, "
-          "where it is compressed by Snappy. Raises ``Error``.")
+          "Sets the dictionary of the pages that follow. ``plain_bytes``: where the page is compressed by Snappy, "
+          "its size without compression. Raises ``Error``.")
       .def(
           "add",
           [](ParquetValues& self, const PageArray& page, std::uint64_t values, std::int64_t encoding,

@@ -17,7 +17,7 @@ from linkwise._arrow import pa, pc
 from linkwise._typing import Rows
 from linkwise.columns.gather import in_one_array
 from linkwise.columns.key_types import is_valid, stored_numbers
-from linkwise.columns.row_filter import COMPARE
+from linkwise.columns.row_filter import COMPARE, range_of
 
 _COMPARISON = re.compile(r"\s*([^\W\d]\w*)\s*(<=|>=|!=|<>|==|[=<>])\s*(-?\d+(?:\.\d+)?)\s*(?:and\s|$)", re.IGNORECASE)
 
@@ -103,5 +103,5 @@ def _value(text: str, kind: pa.DataType) -> int | float | None:
         return float(text) if len(text) <= 15 else None  # as many digits as all doubles have
     if not pa.types.is_integer(kind) or "." in text or len(text) > 20:
         return None
-    least = 0 if pa.types.is_unsigned_integer(kind) else -(1 << kind.bit_width - 1)
-    return int(text) if 0 <= int(text) - least < 1 << kind.bit_width else None
+    least, greatest = range_of(kind)
+    return int(text) if least <= int(text) <= greatest else None

@@ -163,7 +163,7 @@ class _Parser:
             raise self._wrong(f"a ')' is missing before {self._next()[1]}")
         kind = column_type(of)
         # A number that the column's type does not have equals none of its values.
-        same = [value.as_py() for value in values if not isinstance(value, _Between) and value.type == kind]
+        same = [value.as_py() for value in values if not isinstance(value, _Between)]
         is_in = column.isin(pa.array(same, kind))
         return pc.if_else(column.is_valid(), is_in, pa.scalar(None, pa.bool_()))
 
@@ -171,12 +171,13 @@ class _Parser:
         """The next value, in the column's type; ``_Between`` where that type does not have it."""
         kind, text = self._take()
         plain: Any
+        of = column_type(of)
         if kind == "number":
             if len(text) > _LONGEST_NUMBER:
                 raise self._wrong(f"{text[:20]}… is no {of}")
-            if pa.types.is_integer(column_type(of)) or pa.types.is_decimal(column_type(of)):
-                return self._exact(text, column_type(of))
-            if not pa.types.is_floating(column_type(of)):
+            if pa.types.is_integer(of) or pa.types.is_decimal(of):
+                return self._exact(text, of)
+            if not pa.types.is_floating(of):
                 raise self._wrong(f"{text} is no {of}")
             plain = int(text) if re.fullmatch(r"-?\d+", text) else float(text)
         elif kind == "text":
@@ -185,12 +186,10 @@ class _Parser:
             plain = text.lower() == "true"
         else:
             raise self._wrong(f"a value should stand where {_told(kind, text)} is")
-        of = column_type(of)
-        is_fraction = isinstance(plain, float) and not pa.types.is_floating(of)
         try:
             if pa.types.is_time(of) and kind == "text":
                 return self._time(plain, of)
-            return pa.scalar(plain) if is_fraction else pa.scalar(plain).cast(of)
+            return pa.scalar(plain).cast(of)
         except (pa.ArrowException, OverflowError, ValueError):
             raise self._wrong(f"{ascii(text)[1:-1]} is no {of}") from None
 
@@ -207,7 +206,7 @@ class _Parser:
         """A number in a type of exact numbers: not by way of a float, which would round it."""
         try:
             with localcontext(prec=_MOST_DIGITS):
-                number, (least, greatest) = Decimal(text), _range_of(of)
+                number, (least, greatest) = Decimal(text), range_of(of)
                 floor = number.quantize(Decimal(1).scaleb(-of.scale if pa.types.is_decimal(of) else 0), ROUND_FLOOR)
         except InvalidOperation:
             raise self._wrong(f"{text} is no {of}") from None
@@ -218,7 +217,7 @@ class _Parser:
         return found if floor == number else _Between(found)
 
 
-def _range_of(kind: pa.DataType) -> tuple[Decimal, Decimal]:
+def range_of(kind: pa.DataType) -> tuple[Decimal, Decimal]:
     """The least and the greatest value of a type of integers or decimals."""
     if pa.types.is_decimal(kind):
         greatest = Decimal(10**kind.precision - 1).scaleb(-kind.scale)

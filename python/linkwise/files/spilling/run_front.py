@@ -63,7 +63,7 @@ class RunFront:
 
 
 def filled(fronts: list[RunFront], blocks: int) -> list[RunFront]:
-    """Read until so many blocks are in memory, one of each run at least; returns the runs that are not at their end.
+    """Read until so many blocks are in memory, one of each run at least; returns the runs that have any.
 
     Each block is read of the run whose rows in memory end first, as a merge can go no further than that (Knuth, The Art
     of Computer Programming 3, section 5.4.6: forecasting). So of runs that follow each other, most memory is for one.
@@ -74,14 +74,13 @@ def filled(fronts: list[RunFront], blocks: int) -> list[RunFront]:
     left = [front for front in fronts if front.blocks]
     unread = [front for front in left if not front.is_last]
     heapq.heapify(unread)
-    for _ in range(blocks - sum(front.blocks for front in left)):
-        if not unread:
-            break
-        unread[0].read()
-        if unread[0].is_last:
-            heapq.heappop(unread)
-        else:
-            heapq.heapreplace(unread, unread[0])
+    missing = blocks - sum(front.blocks for front in left)
+    while unread and missing > 0:
+        front = heapq.heappop(unread)
+        front.read()
+        missing -= 1
+        if not front.is_last:
+            heapq.heappush(unread, front)
     return left
 
 

@@ -249,14 +249,13 @@ class Writer:
                 self._check.begin(self._file.tell())
 
     def _open_stream(self, schema: pa.Schema) -> PartWriter[Any]:
-        plain = schema if self._carried else writable_schema(schema, self._kind)
         file = self._file if self._check is None else SeenFile(self._file, self._check)
         try:
-            return self._new_stream(file, plain, with_views(plain, schema))
+            return self._new_stream(file, schema)
         except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None):  # an error of the disk
                 raise
-            which = next((field.name for field in plain if not self._has(field)), "")
+            which = next((field.name for field in schema if not self._has(field)), "")
             name = name_of(self._path, "write")
             raise UsageError(f"{name}, column {which!r}: {error}; write .arrow instead, or leave it out") from None
 
@@ -268,12 +267,13 @@ class Writer:
             return False
         return True
 
-    def _new_stream(self, file: Any, schema: pa.Schema, arrow_schema: pa.Schema | None = None) -> PartWriter[Any]:
+    def _new_stream(self, file: Any, of_rows: pa.Schema) -> PartWriter[Any]:
+        schema = of_rows if self._carried else writable_schema(of_rows, self._kind)
         memory = self._memory // _PARTS
         if self._kind == "parquet":
             return ParquetWriter(
                 file, schema, self._options.parquet, codecs=self._codecs, keys=self._keys, memory=memory,
-                arrow_schema=arrow_schema,
+                arrow_schema=with_views(schema, of_rows),
             )  # fmt: skip
         if self._kind == "arrow":
             return ArrowWriter(file, schema, stream=self._path == PIPE, memory=memory)

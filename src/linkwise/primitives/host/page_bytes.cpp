@@ -11,8 +11,9 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr std::uint64_t most_copied = 64;    // by one element of 3 bytes, so that no page grows by more
-constexpr std::uint64_t at_once = 16;        // bytes that are copied even where fewer are meant
+constexpr std::uint64_t most_copied =
+    64;                                // bytes by one element; as elements take several, no page grows by this factor
+constexpr std::uint64_t at_once = 16;  // bytes that are copied even where fewer are meant
 constexpr std::uint64_t at_least = 1 << 12;  // bytes that are decompressed, as beginning again takes time
 
 /// What the data consist of: a head, and, for a literal, bytes; otherwise earlier ones are copied again.
@@ -66,16 +67,11 @@ void PageBytes::hold(Bytes page) {
 }
 
 void PageBytes::hold_snappy(Bytes page, std::uint64_t size) {
-  std::uint64_t told = 0;
-  std::size_t head = 0;
-  for (int shift = 0;; shift += 7) {
-    if (head == page.size() || shift > 28) refuse();
-    const std::uint8_t part = page[head++];
-    told |= std::uint64_t{part & 0x7Fu} << shift;
-    if (part < 0x80) break;
-  }
-  if (told != size || size > most_copied * page.size()) throw Error("a page of another size than its header says");
-  compressed_ = page.subspan(head);
+  hold(page);
+  PageInput head(*this);
+  if (head.varint(32) != size || size > most_copied * page.size())
+    throw Error("a page of another size than its header says");
+  compressed_ = page.subspan(head.at());
   if (decompressed_.size() < size + at_once) decompressed_.resize(size + at_once);
   bytes_ = decompressed_.data();
   size_ = size;

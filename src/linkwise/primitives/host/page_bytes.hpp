@@ -80,7 +80,7 @@ class PageInput {
       value |= std::uint64_t{part & 0x7Fu} << shift;
       if (part < 0x80) return value;
     }
-    throw Error("a number that is too long");
+    throw Error("a page with a number that is too long");
   }
 
   /// A number whose last bit is its sign; modulo 2⁶⁴.

@@ -20,13 +20,13 @@ class ParquetValues {
   /// `width`: bytes of a value; 0 for strings, which have lengths. Where values `may_be_null`, pages have levels.
   ParquetValues(std::uint32_t width, bool may_be_null) : width_(width), may_be_null_(may_be_null) {}
 
-  /// Sets the dictionary for the pages that follow, from its own page. `plain_bytes`: of the page without
-  /// compression, where it is compressed by Snappy.
+  /// Sets the dictionary for the pages that follow, from its own page. `plain_bytes`: where the page is
+  /// compressed by Snappy, its size without compression; otherwise none.
   void set_dictionary(std::span<const std::uint8_t> page, std::uint64_t values,
                       std::optional<std::uint64_t> plain_bytes = std::nullopt);
 
   /// Appends the values at these places, in ascending order, of a data page (version 1) of `values` values, nulls
-  /// included. What is behind the last of them is not decompressed.
+  /// included. What is behind the last of them is not decompressed. For `plain_bytes` see `set_dictionary`.
   void add(std::span<const std::uint8_t> page, std::uint64_t values, std::int64_t encoding,
            std::span<const std::int64_t> places, std::optional<std::uint64_t> plain_bytes = std::nullopt);
 
