@@ -155,6 +155,7 @@ class ParquetWriter(PartWriter[_RowGroup]):
             return grown.getvalue()
 
     def _without_rows(self, arrow_schema: pa.Schema) -> pa.Buffer:
+        """A file that tells Arrow this schema."""
         out = pa.BufferOutputStream()
         try:
             with pq.ParquetWriter(out, arrow_schema, **self._arguments):

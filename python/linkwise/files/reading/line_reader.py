@@ -88,9 +88,10 @@ class LineReader(TableReader):
             if len(rows):
                 self._check_closed(rows[-1].as_py())
         if rows is None or len(rows) != sum(batch.num_rows for batch in batches):
+            why = ", as objects span lines or share them" if rows is None else ""
             raise Error(
-                f"cannot read {name_of(self.path, 'read')}: it is not clear where its rows end, as some are not on a "
-                "line each; write another format, as .parquet, for which each value is read"
+                f"cannot read {name_of(self.path, 'read')}: it is not clear where its rows end{why}; write another "
+                "format, as .parquet, for which each value is read"
             )
         first, beside = 0, []
         for batch in batches:
