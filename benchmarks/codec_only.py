@@ -1,12 +1,15 @@
 """Decodes a Parquet file and encodes it again, on all cores: what remains of a sort without sorting.
 
     python benchmarks/codec_only.py IN OUT
+    python benchmarks/codec_only.py LEFT RIGHT OUT
     python benchmarks/codec_only.py --decode IN …
     python benchmarks/codec_only.py --decode=a,b IN …
 
 By Linkwise's own reader and writer, so with PyArrow's codec, in memory, rows in the order they are in. ``files.py``
-runs it beside the sorts with ``--bounds``: a sort that takes little longer is bound by the codec. With ``--decode``,
-files are only decoded, all columns or some: where most rows are left out, that is what remains.
+runs it beside the sorts with ``--bounds``: a sort that takes little longer is bound by the codec. Of two tables, the
+rows of the longer one are encoded beside those of the other, repeated: as many columns and rows as their join by one
+key has, where each row of the longer one has one match. With ``--decode``, files are only decoded, all columns or some:
+where most rows are left out, that is what remains.
 """
 
 from __future__ import annotations
@@ -18,20 +21,33 @@ from pathlib import Path
 os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")  # as the command line does
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import pyarrow as pa
+
 from linkwise.cli.main import _WithoutPandas
 from linkwise.files.formats import FileOptions
 from linkwise.files.reading.readers import open_reader
 from linkwise.files.writing.writer import Writer
 
 
-def copy(source: str, out: str) -> None:
-    """Decode all rows, and encode them."""
+def copy(*sources: str, out: str) -> None:
+    """Decode all rows, and encode them; of two tables, those of their join."""
     options = FileOptions()
-    reader = open_reader([Path(source)], options)
-    with Writer(Path(out), options, like=reader, schema=reader.schema) as writer:
-        table = reader.everything()
+    readers = [open_reader([Path(source)], options) for source in sources]
+    table = beside(*(reader.everything() for reader in readers))
+    with Writer(Path(out), options, like=readers[0], schema=table.schema) as writer:
         writer.write_parts(table.num_rows, table.nbytes // table.num_rows, table.slice)
         writer.flush()
+
+
+def beside(left: pa.Table, *rights: pa.Table) -> pa.Table:
+    """The left table with the columns that only the other one has, whose rows are repeated."""
+    for right in rights:
+        times = -(-left.num_rows // right.num_rows)
+        repeated = pa.concat_tables([right] * times).slice(0, left.num_rows)
+        for name in right.column_names:
+            if name not in left.column_names:
+                left = left.append_column(right.schema.field(name), repeated[name])
+    return left
 
 
 def decode(sources: list[Path], columns: list[str] | None) -> None:
@@ -49,4 +65,4 @@ if __name__ == "__main__":
     if how == "--decode":
         decode([Path(each) for each in sys.argv[2:]], named.split(",") if named else None)
     else:
-        copy(*sys.argv[1:])
+        copy(*sys.argv[1:-1], out=sys.argv[-1])

@@ -40,7 +40,7 @@ from linkwise.bench.results import commit, cores, now
 RIGHT = "right.parquet"
 BOUNDS = ("codec", "decode", "start")
 WARM_CODEC = (
-    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import codec_only; codec_only.copy('IN', 'OUT')"
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import codec_only; codec_only.copy('IN', out='OUT')"
 )
 # All programs start as they do where packages were installed as usual: with their bytecode, which the first run writes.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -218,7 +218,7 @@ def programs_of(
     if case.polars is not None:
         texts["polars"] = case.polars
     if bounds and case.suffix == "parquet":
-        all_come_out = case.right is None and case.limit is None and case.below is None and not case.unique
+        all_come_out = case.limit is None and case.below is None and not case.unique and case.each_has_one_match
         needs_keys_only = "--count" in case.linkwise or (case.limit is not None and case.below is None)
         if not needs_keys_only:
             texts["codec" if all_come_out else "decode"] = WARM_CODEC if case.warm else ""
@@ -233,7 +233,8 @@ def programs_of(
     programs: dict[str, Fresh | Warm] = {}
     for name, text in texts.items():
         if name in ("codec", "decode") and not case.warm:
-            files = [source, out[name]] if name == "codec" else [source, folder / RIGHT][: 1 + (case.right is not None)]
+            files = [source, folder / RIGHT][: 1 + (case.right is not None)]
+            files += [out[name]] if name == "codec" else []
             how = [] if name == "codec" else [f"--decode={','.join(decoded_whole(case))}".removesuffix("=")]
             command = [sys.executable, Path(__file__).with_name("codec_only.py"), *how, *files]
             programs[name] = Fresh([*map(str, command)])

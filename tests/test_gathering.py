@@ -614,3 +614,20 @@ def test_the_price() -> None:
         runtime = _core.VirtualRuntime(apart, _core.VirtualMode.execute, 0)
         gather_columns_on_gpus(runtime, [0, 5], [pa.chunked_array([[1, 2]])], np.zeros(2, np.uint32))
     assert _core.price_of_gather(machine, [0], 1 << 20, columns, np.zeros(1 << 24, np.uint32))[0] == float("inf")
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.float32(), pa.int64(), pa.decimal128(38), pa.binary(3)])
+@pytest.mark.parametrize("count", [0, 1, 20_001])
+def test_rows_of_one_chunk_on_the_cores(kind: pa.DataType, count: int) -> None:
+    """Which are found without looking for their chunk."""
+    random = np.random.default_rng(count)
+    width = kind.bit_width // 8
+    values = random.integers(0, 256, 1100 * width, dtype=np.uint8)
+    column = pa.chunked_array([pa.Array.from_buffers(kind, 1100, [None, pa.py_buffer(values)])[100:]])
+    rows = random.integers(0, 1000, count).astype(np.uint32)
+    (found,) = gathering.gather_columns([column], rows)
+    taken = values.reshape(-1, width)[100 + rows.astype(np.int64)]
+    assert b"".join(chunk.buffers()[1].to_pybytes() for chunk in found.chunks)[: count * width] == taken.tobytes()
+    for beyond in (1000, (1 << 32) - 1):
+        with pytest.raises(linkwise.UsageError, match="does not exist"):
+            gathering.gather_columns([column], np.array([0, beyond], np.uint32))

@@ -55,6 +55,35 @@ def test_space_is_allocated_ahead(tmp_path: Path, expected: int, monkeypatch: py
     assert (tmp_path / "f").read_bytes() == b"".join(PARTS) + b"the end"
 
 
+def test_as_much_again_is_allocated_where_the_size_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But not for little, and never more than so much ahead."""
+    ends: list[int] = []
+
+    def allocate(file: int, offset: int, size: int) -> bool:
+        ends.append(offset + size)
+        return bool(_core.allocate(file, offset, size))
+
+    monkeypatch.setattr(output_file, "_ALLOCATED_AT_ONCE", 1 << 16)
+    monkeypatch.setattr(output_file, "_MOST_AHEAD", 1 << 17)
+    monkeypatch.setattr(output_file, "_core", SimpleNamespace(allocate=allocate, write_at=_core.write_at))
+    part = PARTS[-1][: 1 << 14]
+    with (tmp_path / "f").open("w+b") as file:
+        out = OutputFile(file, 1 << 20, side_by_side=True)
+        for number in range(64):
+            out.write(part)
+            if number == 2:
+                assert out._room is None
+        room = out._room
+        assert room is not None
+        while not room.has((1 << 20) + (1 << 17)):
+            time.sleep(0.001)
+        out.flush()
+    assert (tmp_path / "f").read_bytes() == 64 * part
+    assert max(ends) == (1 << 20) + (1 << 17)
+
+
 def test_sorts_allocate_about_the_size_of_their_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all rows come out as they came in; otherwise the size of the output is not known."""
     asked: list[int] = []

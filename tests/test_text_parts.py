@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,10 +84,44 @@ def test_a_row_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-def test_the_row_that_is_wrong_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory", ["1MiB", "64MiB"])
+def test_the_row_that_is_wrong_is_told(tmp_path: Path, memory: str) -> None:
+    """Though with more memory, several parts are parsed at once."""
     (tmp_path / "t.csv").write_text("k,v\n" + "1,2\n" * 2_000_000 + "1,2,3\n" + "1,2\n" * 2_000_000)
     with pytest.raises(linkwise.Error, match="Row #2000002"):
-        linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="k", **LITTLE)
+        linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="k", strategy="cpu", host_memory_limit=memory)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl"])
+@pytest.mark.parametrize("header", [True, False])
+def test_parts_that_cores_parse_come_in_order(
+    tmp_path: Path, name: str, header: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_reader, "_LEAST_BLOCK", 1 << 10)
+    monkeypatch.setattr(line_reader, "BLOCK", 1 << 12)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(5))
+    rows = [(n * 7919 % 1000, f"{n},\n" + "x" * (n % 97)) for n in range(5000)]
+    with opened(tmp_path / name) as file:
+        if name == "t.jsonl":
+            file.writelines(json.dumps({"f0": key, "f1": text}) + "\n" for key, text in rows)
+        else:
+            csv.writer(file).writerows([("f0", "f1"), *rows] if header else rows)
+    pq.write_table(pa.table({"f0": range(1000), "other": range(1000, 2000)}), tmp_path / "r.parquet")
+    for memory in ("64KiB", "64MiB"):
+        linkwise.sort_file(
+            tmp_path / name, tmp_path / "o.arrow", by="f0", header=header, host_memory_limit=memory, strategy="cpu"
+        )
+        found = pa.ipc.open_file(tmp_path / "o.arrow").read_all()
+        assert [tuple(row.values()) for row in found.to_pylist()] == sorted(rows, key=lambda row: row[0])
+    linkwise.join_file(
+        tmp_path / name, tmp_path / "r.parquet", tmp_path / "o.arrow", on="f0", order="left", header=header
+    )
+    found = pa.ipc.open_file(tmp_path / "o.arrow").read_all()
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(key, text, 1000 + key) for key, text in rows]
+
+
+def opened(path: Path) -> Any:
+    return (gzip.open if path.suffix == ".gz" else open)(path, "wt", newline="")
 
 
 @pytest.mark.slow

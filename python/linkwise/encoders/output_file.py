@@ -9,7 +9,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from threading import Thread
+from threading import Condition, Thread
 from typing import IO, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from linkwise import _core
 
 _MANY_CORES = 8  # at least so many make parts faster than one thread writes them
 _ALLOCATED_AT_ONCE = 1 << 26  # bytes; meanwhile, the file is locked
+_MOST_AHEAD = 1 << 28  # bytes allocated beyond what is to be written, where its size is not known
 _WRITERS = 8  # threads; more are not faster, as they share the memory's bandwidth
 
 
@@ -33,7 +34,8 @@ class OutputFile:
         self._most_bytes = most_bytes
         has_many_cores = len(os.sched_getaffinity(0)) >= _MANY_CORES
         self._side_by_side = _has_places(file) and (has_many_cores if side_by_side is None else side_by_side)
-        self._end = file.tell() if self._side_by_side else 0
+        self._begin = self._end = file.tell() if self._side_by_side else 0
+        self._is_expected = False
         self._room: _Room | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[tuple[Future[object], int]] = deque()
@@ -41,8 +43,14 @@ class OutputFile:
 
     def expect(self, size: int) -> None:
         """Begin to allocate the space for about so many bytes, if several threads are going to write them."""
-        if self._side_by_side and self._room is None:
-            self._room = _Room(self._file.fileno(), self._end, self._end + size)
+        if self._side_by_side:
+            self._is_expected = True
+            self._allocate_to(self._end + size)
+
+    def _allocate_to(self, end: int) -> None:
+        if self._room is None:
+            self._room = _Room(self._file.fileno(), self._begin)
+        self._room.reach(end)
 
     def write(self, data: Any) -> None:
         """Append bytes; ``data`` must not change afterwards. After an error, nothing more is written."""
@@ -63,6 +71,9 @@ class OutputFile:
         if self._side_by_side:
             work: Any = partial(self._write_at, self._end, np.frombuffer(data, np.uint8))
             self._end += size
+            written = self._end - self._begin
+            if not self._is_expected and written >= _ALLOCATED_AT_ONCE:  # there may be as much again
+                self._allocate_to(self._end + min(written, _MOST_AHEAD))
         else:
             work = partial(self._file.write, data)
         self._waiting.append((self._pool.submit(work), size))
@@ -103,19 +114,34 @@ class OutputFile:
 class _Room:
     """Space in a file that a thread allocates ahead of those that write: meanwhile, they would wait for each other."""
 
-    def __init__(self, file: int, begin: int, end: int) -> None:
-        self._allocated = begin
+    def __init__(self, file: int, begin: int) -> None:
+        self._file = file
+        self._allocated = self._end = begin
         self._is_closed = False
-        self._thread = Thread(target=self._allocate, args=(file, end), name="linkwise", daemon=True)
+        self._changed = Condition()
+        self._thread = Thread(target=self._allocate, name="linkwise", daemon=True)
         self._thread.start()
 
-    def _allocate(self, file: int, end: int) -> None:
+    def reach(self, end: int) -> None:
+        """Allocate all up to ``end``, in the background."""
+        if end > self._end:
+            with self._changed:
+                self._end = end
+                self._changed.notify()
+
+    def _allocate(self) -> None:
         with suppress(OSError):  # those who write report it, if the space is really needed
-            while self._allocated < end and not self._is_closed:
-                size = min(_ALLOCATED_AT_ONCE, end - self._allocated)
-                if not _core.allocate(file, self._allocated, size):
+            while self._has_more():
+                size = min(_ALLOCATED_AT_ONCE, self._end - self._allocated)
+                if not _core.allocate(self._file, self._allocated, size):
                     return
                 self._allocated += size
+
+    def _has_more(self) -> bool:
+        """Wait until there is more to allocate; False once it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._allocated < self._end)
+            return not self._is_closed
 
     def has(self, end: int) -> bool:
         """Whether all up to ``end`` is allocated."""
@@ -123,7 +149,9 @@ class _Room:
 
     def close(self) -> None:
         """Allocate nothing more."""
-        self._is_closed = True
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
         self._thread.join()
 
 

@@ -90,16 +90,19 @@ class JsonReader(LineReader):
                     if "straddl" not in str(error):  # said of a row longer than a block
                         raise
             with contextlib.closing(self._source()) as source:
-                for text in self._parts(source, most_bytes):
-                    for batch in self._batches_of(text, max(len(text), 1)):
-                        yield batch
-                        rows += batch.num_rows
+                for batch in self._parsed_on_all_cores(source, most_bytes, self._parsed):
+                    yield batch
+                    rows += batch.num_rows
         except pa.ArrowInvalid as error:
             told = str(error).splitlines()[0]
             raise Error(
                 f"cannot read {name_of(self.path, 'read')}: {told}, at row {rows} or behind it; types are those of the "
                 "first lines: give the column's own with --types NAME=string"
             ) from None
+
+    def _parsed(self, _: int, text: bytes) -> list[pa.RecordBatch]:
+        """The rows of a part, on any thread. Raises ``ArrowInvalid``."""
+        return self._batches_of(text, max(len(text), 1))
 
     def _batches_of(self, text: Any, block: int) -> list[pa.RecordBatch]:
         """The rows of a part. Raises ``ArrowInvalid``."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
@@ -14,6 +16,7 @@ from linkwise._typing import Format
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.files.locations import Location, name_of, size_of
 from linkwise.files.reading.reader import CarriedRows, TableReader, unused_name
+from linkwise.runtime.parallel import in_order
 
 BLOCK = 16 << 20
 """Bytes of text that are parsed at once; types are inferred from the first block."""
@@ -21,6 +24,7 @@ BLOCK_OF_A_CORE = 4 << 20
 """The same per core, where the whole text is read at once."""
 MOST_DIGITS = 38  # of a decimal of 128 bits
 _LEAST_BLOCK = 1 << 20  # bytes, where memory is limited
+_BYTES_OF_TEXT = 3  # in memory, per byte that is being parsed: the text and its columns
 _LONGEST_ROW = 256 << 20  # bytes; a row may exceed a block
 
 
@@ -116,9 +120,24 @@ class LineReader(TableReader):
         self._mapped = _core.MappedFile(str(self.path))
         return pa.py_buffer(self._mapped.bytes)
 
-    def _parts(self, source: Any, most_bytes: int | None) -> Iterator[bytes]:
-        """The text in parts of whole rows, sized by ``most_bytes``. Raises ``Error`` where a row has no end."""
-        size = BLOCK if most_bytes is None else min(max(most_bytes, _LEAST_BLOCK), BLOCK)
+    def _parsed_on_all_cores(
+        self, source: Any, most_bytes: int | None, parsed: Callable[[int, bytes], list[pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a text: what ``parsed`` makes of its parts, of which it gets the number and the text.
+
+        With about ``most_bytes`` in memory. Raises ``Error`` where a row has no end.
+        """
+        size, most_ahead = BLOCK, len(os.sched_getaffinity(0))
+        if most_bytes is not None:
+            of_text = most_bytes // _BYTES_OF_TEXT
+            most_ahead = min(max(of_text // _LEAST_BLOCK - 1, 0), most_ahead)
+            size = min(max(of_text // (most_ahead + 1), _LEAST_BLOCK), BLOCK)
+        parts = (partial(parsed, number, text) for number, text in enumerate(self._parts(source, size)))
+        for batches in in_order(parts, most_ahead):
+            yield from batches
+
+    def _parts(self, source: Any, size: int) -> Iterator[bytes]:
+        """The text in parts of whole rows, of about ``size`` bytes. Raises ``Error`` where a row has no end."""
         text = b""
         while part := source.read(size):
             text += part

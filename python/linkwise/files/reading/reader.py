@@ -35,6 +35,7 @@ def not_looked_at(part: Contents) -> Contents:
     return part
 
 
+_PART_BYTES = 1 << 25  # bytes of a part, so that cores begin with the first while others are read
 _FEW = 16  # if at most one row in so many is wanted, keys are read first and rows are fetched
 
 
@@ -365,7 +366,7 @@ class TableReader(Reader):
 
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
         """See ``Reader``. Here, parts are decoded one after the other, on demand."""
-        for table in in_parts(self.record_batches(most_bytes), self.schema, most_bytes):
+        for table in in_parts(self.record_batches(most_bytes), self.schema, min(most_bytes, _PART_BYTES)):
             for first in range(0, table.num_rows, rows):
                 yield _decoded_part(table.slice(first, rows))
 

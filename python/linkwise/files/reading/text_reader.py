@@ -107,12 +107,9 @@ class TextReader(LineReader):
                     if "straddl" not in str(error):  # said of a row longer than a block
                         raise
             with contextlib.closing(self._source()) as source:
-                for number, text in enumerate(self._parts(source, most_bytes)):
-                    if number and text.startswith(codecs.BOM_UTF8):  # PyArrow would strip it
-                        text = codecs.BOM_UTF8 + text  # noqa: PLW2901 - the same rows
-                    for batch in self._parsed(text, has_names=self._header and not number):
-                        yield batch
-                        rows += batch.num_rows
+                for batch in self._parsed_on_all_cores(source, most_bytes, self._parsed):
+                    yield batch
+                    rows += batch.num_rows
         except pa.ArrowInvalid as error:
             told = re.sub(r"CSV column #(\d+)", self._named, str(error).splitlines()[0][:_LONGEST_TOLD])
             told = re.sub(r"Row #(\d+)", lambda found: f"Row #{int(found[1]) + rows}", told)
@@ -150,8 +147,11 @@ class TextReader(LineReader):
                 if b'"' not in file.read():
                     self._fail_to_close()
 
-    def _parsed(self, text: bytes, *, has_names: bool) -> list[pa.RecordBatch]:
-        """The rows of a part. Raises ``ArrowInvalid``."""
+    def _parsed(self, number: int, text: bytes) -> list[pa.RecordBatch]:
+        """The rows of a part, on any thread. Raises ``ArrowInvalid``."""
+        if number and text.startswith(codecs.BOM_UTF8):  # PyArrow would strip it
+            text = codecs.BOM_UTF8 + text
+        has_names = self._header and not number
         names = None if has_names else self._all_names
         if self.carried is None:
             return list(self._open_whole(text, self._types, names=names))

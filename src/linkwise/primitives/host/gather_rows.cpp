@@ -91,6 +91,8 @@ class Gather {
       copy_in_order(first, n);
       return true;
     }
+    if (rows_.width == 4 && column_.layout == Layout::fixed && validity_ == nullptr && column_.chunks.size() == 1)
+      return gather_from_one_chunk(first, n);
     locations.resize(n);
     for (std::uint64_t i = 0; i < n; ++i) {
       const std::uint64_t row = rows_[first + i];
@@ -147,6 +149,19 @@ class Gather {
       std::memcpy(values_ + row * width, chunk.values + at * width, in_chunk * width);
       row += in_chunk;
     }
+  }
+
+  // None of the rows is missing, and none is null: they need not be located first.
+  bool gather_from_one_chunk(std::uint64_t first, std::uint64_t count) {
+    const std::uint32_t* rows = static_cast<const std::uint32_t*>(rows_.numbers) + first;
+    if (*std::max_element(rows, rows + count) >= finder_.rows()) return false;
+    const ColumnChunk& chunk = column_.chunks[0];
+    with_width(static_cast<std::size_t>(column_.width), [&](auto&& width) {
+      const std::byte* from = chunk.values + chunk.offset * width();
+      std::byte* to = values_ + first * width();
+      for (std::uint64_t i = 0; i < count; ++i) std::memcpy(to + i * width(), from + rows[i] * width(), width());
+    });
+    return true;
   }
 
   void make_values(std::uint64_t bytes) {
