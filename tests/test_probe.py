@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ import linkwise
 from conftest import cuda_runtime
 from linkwise import UsageError, _core
 from linkwise.machines.description import machine_from_dict, machine_to_dict
+from linkwise.probing.probe import measurements
+from linkwise.reports.profile_html import html_report
 
 HOST = _core.Place.host()
 gpu = _core.Place.gpu
@@ -89,6 +92,38 @@ def test_gpus_without_a_link_between_them_are_found() -> None:
     profile = linkwise.probe("delta-d22x")
     relays = {(p.source.index, p.target.index) for p in _core.peer_relays(profile.machine, [0, 1, 2, 3])}
     assert {(0, 3), (3, 0), (1, 2), (2, 1)} <= relays
+
+
+@pytest.mark.parametrize("name", ["pascal4", "volta4", "summitdev-node", "summit-node", "sli-rtx2080", "h200x8"])
+def test_links_between_gpus_are_found(name: str) -> None:
+    """Direct ones are not taken for a switch, nor for ways over the host where its links are as fast."""
+
+    def links_of(machine: linkwise.Machine) -> set[tuple[str, str]]:
+        ends = [(machine.nodes[link.a], machine.nodes[link.b]) for link in machine.links]
+        kinds = _core.NodeKind.gpu, _core.NodeKind.nvswitch
+        return {(a.name, b.name.rstrip("0123456789") if b.kind == kinds[1] else b.name)
+                for a, b in ends if a.kind in kinds and b.kind in kinds}  # fmt: skip
+
+    known, profile = linkwise.load_machine(name), linkwise.probe(name)
+    assert links_of(profile.machine) == links_of(known)
+    for row in profile.measurements:
+        if row["name"].startswith("device to device") and row.get("gb_per_s"):
+            assert row["predicted_gb_per_s"] == pytest.approx(row["gb_per_s"], rel=0.1), row
+
+
+def test_machines_of_several_nodes_are_refused() -> None:
+    with pytest.raises(UsageError, match="has several nodes, and a profile is of one"):
+        linkwise.probe("summit-node:2")
+    assert linkwise.probe("summit-node:2", tests="between processes").measurements
+
+
+def test_nothing_is_compared_with_itself() -> None:
+    """A described machine was not fitted to what a family simulates on it."""
+    profile = linkwise.probe("delta-d22x", tests="host sets")
+    assert profile.measurements and not profile.errors(fitted=False)
+    page = html_report(profile, profile)
+    assert "delta-d22x, simulated:" in page and "not fitted to" not in page
+    assert "The other profile: delta-d22x, simulated" in page
 
 
 def test_rates_are_found_as_they_are() -> None:
@@ -202,7 +237,26 @@ def test_command_line(tmp_path: Path) -> None:
     planned = json.loads(run("plan", "sort", "--rows", "2e9", "--machine", str(path), "--json").stdout)
     assert sorted(planned["gpus"]) == [4, 5, 6, 7]
     assert "smallest copy" in run("probe", "--list").stdout
+    assert json.loads(run("probe", "--list", "--json").stdout) == measurements()
     assert "cpu0" in run("machine", "show", str(path)).stdout
+    described = run("machine", "show", str(path), "--json").stdout
+    (tmp_path / "machine.json").write_text(described)
+    assert json.loads(run("machine", "show", str(tmp_path / "machine.json"), "--json").stdout) == json.loads(described)
+
+
+def test_output_is_for_people_and_for_programs(tmp_path: Path) -> None:
+    """Whole lines where programs read them, characters that a terminal has, and an exit code where nobody reads."""
+    command = [sys.executable, "-m", "linkwise", "probe", "--machine", "h200x8"]
+    plain = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=plain).stdout
+    assert "share one way to the host: together they read 86 GB/s from it, each alone 55" in shown
+    ascii_only = plain | {"PYTHONIOENCODING": "ascii"}
+    assert b"? GPUs 0, 1, 2, 3" in subprocess.run(command, capture_output=True, check=True, env=ascii_only).stdout
+    for those in (["probe", "--machine", "h200x8"], ["plan", "sort", "--rows", "1e9", "--machine", "h200x8", "--json"]):
+        reader = subprocess.Popen([*command[:3], *those], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert reader.stdout is not None and reader.stderr is not None
+        reader.stdout.close()
+        assert (reader.wait(60), reader.stderr.read()) == (141, b"")
 
 
 def damaged(written: dict[str, Any], how: str) -> str:
@@ -212,18 +266,38 @@ def damaged(written: dict[str, Any], how: str) -> str:
         del written["machine"]
     elif how == "misspelt":
         written["machine"]["lnks"] = []
+    elif how == "unknown":
+        written["more"] = 1
+    elif how == "huge":
+        written["measurements"][0]["gb_per_s"] = 10**400
+    elif how == "nothing":
+        written["measurements"][0]["gb_per_s"] = written["measurements"][0]["predicted_gb_per_s"] = 0
+    elif how == "impossible":
+        written["measurements"][0]["cannot"] = "no link"
+    elif how == "other":
+        del written["linkwise_profile"]
     return json.dumps(written)[: -1 if how == "truncated" else None]
 
 
 @pytest.mark.parametrize(
     ("how", "says"),
-    [("older", "version 0"), ("empty", "'machine' is missing"), ("misspelt", "'lnks'"), ("truncated", "not JSON")],
+    [
+        ("older", "version 0"),
+        ("empty", "'machine' is missing"),
+        ("misspelt", "'lnks'"),
+        ("truncated", "not JSON"),
+        ("unknown", "unknown field 'more'"),
+        ("huge", "'gb_per_s' is inf"),
+        ("nothing", "was not measured"),
+        ("impossible", "it cannot be measured, and has 'fitted'"),
+        ("other", "is no profile"),
+    ],
 )
 def test_a_damaged_profile_says_what_is_wrong(tmp_path: Path, how: str, says: str) -> None:
     path = tmp_path / "profile.json"
     path.write_text(damaged(linkwise.probe("delta-d22x").as_dict(), how))
     with pytest.raises(UsageError, match=says):
-        linkwise.load_machine(path)
+        linkwise.load_profile(path)
 
 
 def test_what_cannot_be_probed_says_so(tmp_path: Path) -> None:
@@ -234,6 +308,19 @@ def test_what_cannot_be_probed_says_so(tmp_path: Path) -> None:
     done = run("probe", "--machine", "delta-d22x", "-o", str(tmp_path / "file" / "profile.json"))
     assert done.returncode == 1
     assert done.stderr.startswith("linkwise: cannot write")
+    (tmp_path / "old.json").write_text("{}")
+    (tmp_path / "old.json").chmod(0o444)
+    for options, says in (
+        (["-o", str(tmp_path / "old.json")], "old.json is read-only; make it writable, or remove it"),
+        (["-o", "profile.txt"], "'profile.txt' would not be found again"),
+        (["--report", str(tmp_path)], "is a directory; name a file in it"),
+        (["-o", "p.json", "--report", "p.json"], "cannot be both the profile and the report"),
+        (["-S", "1GiB"], "are of a cluster; name it with --cluster"),
+    ):
+        done = run("probe", "--machine", "h200x8", *options)
+        assert (done.returncode, done.stdout) == (2, "") and says in done.stderr
+    done = run("probe", "--cluster", "local:2", "--full", "--report", "x.html")
+    assert done.returncode == 2 and "--full, --report: not with --cluster" in done.stderr
     with pytest.raises(UsageError, match="without having measured GPUs 1"):
         _core.infer_host_paths(
             2, [_core.HostObservation(direction, [0], 10.0) for direction in

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
 
 from linkwise._shown import format_bytes
 from linkwise.files.sort_file import sort_file
+from linkwise.reports.console import console
 from linkwise.reports.summary import summary
 from linkwise.reports.terminal import print_report
 from linkwise.reports.trace import write_trace
@@ -59,29 +59,29 @@ def main() -> None:
     parser.add_argument("--simulated-rows", type=int, default=2_000_000)
     parser.add_argument("--folder", type=Path, default=Path("demo"))
     options = parser.parse_args()
-    console = Console()
+    shown = console()
     options.folder.mkdir(exist_ok=True)
     path, out = options.folder / "orders.parquet", options.folder / "orders.sorted.parquet"
 
-    console.print(f"[bold]1. Write[/bold] {path}: {options.rows:,} rows of u32, i64, skewed u32 and f64")
+    shown.print(f"[bold]1. Write[/bold] {path}: {options.rows:,} rows of u32, i64, skewed u32 and f64")
     pq.write_table(make_table(options.rows), path)
-    console.print(f"   {format_bytes(path.stat().st_size)} on disk")
+    shown.print(f"   {format_bytes(path.stat().st_size)} on disk")
 
-    console.print(f"[bold]2. Sort[/bold] by '{options.by}' into {out}, on what this machine has")
+    shown.print(f"[bold]2. Sort[/bold] by '{options.by}' into {out}, on what this machine has")
     report = sort_file(path, out, by=options.by)
-    console.print(f"   {summary(report)}")
+    shown.print(f"   {summary(report)}")
 
-    console.print("[bold]3. Verify[/bold] with PyArrow and NumPy")
+    shown.print("[bold]3. Verify[/bold] with PyArrow and NumPy")
     table = pq.read_table(path)
     verify(table, pq.read_table(out), options.by)
-    console.print("   in order, and with the rows of the input")
+    shown.print("   in order, and with the rows of the input")
 
-    console.print(f"[bold]4. Simulate[/bold] {options.machine}, with the first {options.simulated_rows:,} rows")
+    shown.print(f"[bold]4. Simulate[/bold] {options.machine}, with the first {options.simulated_rows:,} rows")
     result, simulated = sort_and_report(table[: options.simulated_rows], by=options.by, machine=options.machine)
     verify(table[: options.simulated_rows], result, options.by)
     write_trace(options.folder / "trace.json", simulated)
-    print_report(console, simulated)
-    console.print(f"Trace for Perfetto or chrome://tracing: {options.folder / 'trace.json'}")
+    print_report(shown, simulated)
+    shown.print(f"Trace for Perfetto or chrome://tracing: {options.folder / 'trace.json'}")
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ from linkwise.apps.run import AppReport, run_app, tune_app
 from linkwise.apps.tartan_registry import TARTAN
 from linkwise.apps.tuning import DEFAULT_PLAN
 from linkwise.cli import options
-from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import MOST_SHOWN
 from linkwise.cli.tartan import is_tartans, run_and_print
 from linkwise.messages.ways import WAYS
+from linkwise.reports.console import console
 from linkwise.reports.terminal import print_names
 from linkwise.runtime.arguments import parse_bytes
 
@@ -134,15 +134,14 @@ def app_command(
     if name not in APPLICATIONS:
         raise UsageError(f"there is no app '{name}'; there are {', '.join([*APPLICATIONS, *TARTAN])}")
     _refuse(f"{name} sends while it computes", {"--via": via, "--scaling": scaling, "--trace": trace})
-    with interrupt_is_a_failure():
-        report = run_app(
-            name, gpus=options.parse_gpus(gpus), machine=options.where(machine), agent=_plan(agent, chunk, threads),
-            scale=scale, iterations=iterations, matrix=matrix, picture=picture,
-        )  # fmt: skip
+    report = run_app(
+        name, gpus=options.parse_gpus(gpus), machine=options.where(machine), agent=_plan(agent, chunk, threads),
+        scale=scale, iterations=iterations, matrix=matrix, picture=picture,
+    )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:
-        print_app(Console(), report)
+        print_app(console(), report)
     if not report.correct:
         raise typer.Exit(1)
 
@@ -156,11 +155,10 @@ def tune_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Find the best agent, granularity and number of threads for an application, and store them for this machine."""
-    with interrupt_is_a_failure():
-        report = tune_app(
-            name, gpus=options.parse_gpus(gpus), machine=options.where(machine), scale=scale, exhaustive=exhaustive
-        )
+    report = tune_app(
+        name, gpus=options.parse_gpus(gpus), machine=options.where(machine), scale=scale, exhaustive=exhaustive
+    )
     if as_json:
         typer.echo(json.dumps(report))
     else:
-        print_tuning(Console(), report)
+        print_tuning(console(), report)

@@ -22,8 +22,8 @@ from linkwise.bench.proactive import MicroResults, ProactiveResults, TimedApp, b
 from linkwise.bench.results import Results
 from linkwise.bench.tpch import TpchResults, bench_tpch
 from linkwise.cli import options
-from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import MOST_SHOWN
+from linkwise.reports.console import console
 from linkwise.runtime.atomic_file import write_json
 
 Ran = TypeVar("Ran", bound=Results)
@@ -37,7 +37,7 @@ def _finish(results: Ran, out: Path | None, show: Callable[[Console, Ran], None]
     if as_json:
         typer.echo(json.dumps(results.as_dict()))
     else:
-        show(Console(), results)
+        show(console(), results)
 
 
 @bench_app.command("plan")
@@ -48,8 +48,7 @@ def bench_of_plans(
     as_json: options.AsJson = False,
 ) -> None:
     """Compare the planner's predictions and choices with measured sorts over a grid."""
-    with interrupt_is_a_failure():
-        results = bench_plan(options.where(machine), scale)
+    results = bench_plan(options.where(machine), scale)
     _finish(results, out, print_plan_benchmark, as_json=as_json)
 
 
@@ -75,14 +74,13 @@ def bench_of_joins(
     """Run the join workloads of PVLDB'25 in every way, and compare each with the time of its bytes on the links."""
     if real and machine not in ("auto", "local"):
         raise UsageError(f"--real is for this machine's GPUs, and --machine {machine} is simulated; choose one")
-    with interrupt_is_a_failure():
-        results = bench_join(
-            Workload(workload, f, selectivity, skew, heavy_hitter),
-            machine="local" if real else options.where(machine),
-            gpus=options.parse_gpus(gpus),
-            only=lambda name: only is None or only in name,
-            repetitions=repetitions,
-        )
+    results = bench_join(
+        Workload(workload, f, selectivity, skew, heavy_hitter),
+        machine="local" if real else options.where(machine),
+        gpus=options.parse_gpus(gpus),
+        only=lambda name: only is None or only in name,
+        repetitions=repetitions,
+    )
     _finish(results, out, print_join_benchmark, as_json=as_json)
 
 
@@ -104,8 +102,7 @@ def bench_of_tpch(
     as_json: options.AsJson = False,
 ) -> None:
     """Run TPC-H queries from files, and the joins of Q3 and Q5; compare with DuckDB if it is installed."""
-    with interrupt_is_a_failure():
-        results = bench_tpch(sf, machine=machine, gpus=options.parse_gpus(gpus), data=data, repetitions=repetitions)
+    results = bench_tpch(sf, machine=machine, gpus=options.parse_gpus(gpus), data=data, repetitions=repetitions)
     _finish(results, out, print_tpch, as_json=as_json)
 
 
@@ -120,10 +117,9 @@ def bench_of_proactive_transfers(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure what proactive transfers gain: the microbenchmark and the applications of PROACT (ISCA'21)."""
-    with interrupt_is_a_failure():
-        results = bench_proactive(
-            machine=options.where(machine), gpus=options.parse_gpus(gpus), scale=scale, only=only, scaling=scaling
-        )
+    results = bench_proactive(
+        machine=options.where(machine), gpus=options.parse_gpus(gpus), scale=scale, only=only, scaling=scaling
+    )
     _finish(results, out, print_proactive, as_json=as_json)
 
 

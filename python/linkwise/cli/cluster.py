@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from linkwise._core import UsageError
-from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.progress import progress_bar
 from linkwise.cluster import api
 from linkwise.cluster.driver import OnProgress
@@ -46,7 +45,7 @@ def clean(
 
 def probe_cluster(address: str, directory: Path, memory: str | None, out: Path | None, *, as_json: bool) -> None:
     """Measure, and write what a plan takes as ``--machine FILE.json:N``."""
-    with _without_what_ray_prints(), interrupt_is_a_failure():
+    with _without_what_ray_prints():
         rates = api.probe(directory, address=address, host_memory_limit=memory)
     told = {"name": address, "cluster": rates.as_dict()}
     if out is not None:
@@ -100,7 +99,7 @@ def join_on_cluster(
 @contextmanager
 def _progress(name: str) -> Iterator[OnProgress]:
     """A bar for each stage."""
-    with progress_bar() as step, _without_what_ray_prints(), interrupt_is_a_failure():
+    with progress_bar() as step, _without_what_ray_prints():
         bars: dict[str, Callable[[float], object]] = {}
 
         def told(stage: str, done: int, total: int) -> None:

@@ -11,13 +11,13 @@ import typer
 
 from linkwise._core import UsageError
 from linkwise.cli import options
-from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.progress import progress_bar
 from linkwise.encoders.parquet_options import ParquetOptions
 from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
 from linkwise.files.join_files import join_files
 from linkwise.files.locations import PIPE
+from linkwise.reports.console import console
 from linkwise.reports.summary import join_summary
 from linkwise.reports.trace import check_trace, write_join_trace
 from linkwise.runtime.execution import ExecutionOptions
@@ -127,7 +127,7 @@ def join(
         return
     if resume:
         raise UsageError("--resume goes on with a run of a cluster: name it with --cluster")
-    with progress_bar() as step, interrupt_is_a_failure():
+    with progress_bar() as step:
         advance = step(f"join {Path(left).name}")
         execution = ExecutionOptions(
             machine=machine, gpus=options.parse_gpus(gpus), strategy=strategy, memory_limit=memory_limit,
@@ -138,11 +138,9 @@ def join(
     if trace is not None:
         write_join_trace(trace, report)
     if explain and not as_json:
-        from rich.console import Console  # noqa: PLC0415
-
         from linkwise.reports.terminal import print_join_explanation  # noqa: PLC0415
 
-        print_join_explanation(Console(stderr=True), report)
+        print_join_explanation(console(to_stderr=True), report)
     in_words = str(report.rows) if count else join_summary(report)
     if count or as_json or not explain:
         typer.echo(json.dumps(report.as_dict()) if as_json else in_words, err=out == PIPE)

@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from linkwise._core import Machine
+from linkwise._core import Machine, UsageError
 from linkwise.machines.catalog import described_machines, load_machine
-from linkwise.machines.description import machine_from_dict
+from linkwise.machines.description import machine_from_dict, machine_to_dict
 from linkwise.machines.nccl_topology import import_nccl
+from linkwise.reports.console import console
 from linkwise.reports.machine_svg import machine_svg
 from linkwise.reports.terminal import print_names
-from linkwise.runtime.atomic_file import write_json
+from linkwise.runtime.atomic_file import check_json_output, write_json
 
 machine_app = typer.Typer(help="List, show and import machine descriptions.", no_args_is_help=True)
 
@@ -33,21 +34,28 @@ def machine_show(
     name: Annotated[str, typer.Argument(help="A described machine, summit-node:4 for four nodes, or a .json file.")],
     without: Annotated[str | None, typer.Option(metavar="nvlink", help="Leave this out.")] = None,
     svg: Annotated[bool, typer.Option("--svg", help="Print a drawing as SVG.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the description as one JSON object.")] = False,
 ) -> None:
     """Show the nodes, links and constraints of a machine."""
     machine = load_machine(name, without=without)
-    if svg:
+    if svg and as_json:
+        raise UsageError("--svg and --json are two outputs; name one")
+    if as_json:
+        typer.echo(json.dumps(machine_to_dict(machine)))
+    elif svg:
         typer.echo(machine_svg(machine), nl=False)
     else:
-        _print_machine(Console(), machine)
+        _print_machine(console(), machine)
 
 
 @machine_app.command("import")
 def machine_import(
     source: Annotated[Path, typer.Argument(metavar="NCCL.XML", help="As NCCL writes it into NCCL_TOPO_DUMP_FILE.")],
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the machine.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="Write the machine.")] = None,
 ) -> None:
     """Make a machine description from NCCL's topology dump, with usual rates for each kind of link."""
+    if out is not None:
+        check_json_output(out)
     description = import_nccl(source)
     machine = machine_from_dict(description, str(source))
     if out is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import logging
 import os
 import signal
@@ -18,7 +19,7 @@ import typer
 
 from linkwise._core import Error, UsageError
 from linkwise._log import tell_on_stderr
-from linkwise.cli.errors import INTERRUPTED, fail, fail_interrupted
+from linkwise.cli.errors import INTERRUPTED, fail, fail_interrupted, interrupt_is_a_failure
 from linkwise.exceptions import NominalMachineWarning
 
 _COMMANDS = {
@@ -108,6 +109,14 @@ def _options(
     pass
 
 
+def _end_as_programs_do(command: Any) -> None:
+    """Have every command end as described in ``main`` when it is interrupted, or when nobody reads its output."""
+    if command.callback is not None:
+        command.callback = interrupt_is_a_failure()(command.callback)
+    for inner in getattr(command, "commands", {}).values():
+        _end_as_programs_do(inner)
+
+
 def _name_variables(command: Any, prefix: str) -> None:
     """Name the environment variable of every option after the option: LINKWISE_SORT_OUTPUT for --output."""
     for option in command.params:
@@ -171,18 +180,26 @@ def _end_mpi(code: object) -> None:
         mpi.Finalize()
 
 
-def _run() -> None:
+def _prepare_process() -> None:
     for asked in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(asked) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(asked, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a character that the terminal lacks is no reason to fail
+            stream.reconfigure(errors="replace")
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     # The commands' own output says as much.
     warnings.simplefilter("ignore", NominalMachineWarning)
+
+
+def _run() -> None:
+    _prepare_process()
     try:
         command: Any = typer.main.get_command(commands_for(sys.argv[1:]))
         gc.freeze()  # what was imported stays, and need not be looked at again
         gc.enable()
         _add_verbose(command)
+        _end_as_programs_do(command)
         _name_variables(command, "LINKWISE")
         code = command(standalone_mode=False)
     except UsageError as error:

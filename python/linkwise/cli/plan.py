@@ -18,8 +18,10 @@ from linkwise._shown import format_seconds
 from linkwise.cli import options
 from linkwise.cli.options import parse_gpus, without_it
 from linkwise.planning.join import JoinPlanReport, plan_join
-from linkwise.planning.nodes import NodesReport, nodes_named, plan_join_of_nodes, plan_sort_of_nodes
+from linkwise.planning.nodes import NodesReport, bytes_of_key, nodes_named, plan_join_of_nodes, plan_sort_of_nodes
 from linkwise.planning.sort import MOST_ROWS, PlanReport, plan_sort
+from linkwise.reports.console import console
+from linkwise.runtime.atomic_file import check_json_output
 from linkwise.runtime.join_plan import JoinPlan
 from linkwise.runtime.sort_plan import SortPlan
 
@@ -28,7 +30,11 @@ plan_app = typer.Typer(help="Plan sorts and joins, and predict their times.", no
 
 RowBytes = Annotated[
     int | None,
-    typer.Option(metavar="BYTES", min=1, help="Bytes of a row of the files; for plans over the nodes of a cluster."),
+    typer.Option(
+        metavar="BYTES",
+        min=1,
+        help="Bytes of a row of the files, by default of key and value; for plans over the nodes of a cluster.",
+    ),
 ]
 
 
@@ -55,12 +61,11 @@ def plan_of_sort(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Plan a sort: print the best plan, its predicted time, and why it was chosen. Nothing is sorted."""
-    if not 0 <= rows <= MOST_ROWS or rows % 1:  # before it becomes an integer: it may be infinite
-        raise UsageError(f"--rows is {rows:g}; it is a whole number from 0 to {MOST_ROWS:g}")
+    _check_rows("rows", rows)
     if _is_of_nodes(machine, row_bytes):
         _refuse(without=without, gpus=gpus != "auto", strategy=strategy != "auto", memory_limit=memory_limit,
                 pageable=pageable, plan=plan, output=out)  # fmt: skip
-        _tell_of_nodes(plan_sort_of_nodes(rows, key, row_bytes or 8 + value, machine), as_json=as_json)
+        _tell_of_nodes(plan_sort_of_nodes(rows, key, row_bytes or bytes_of_key(key) + value, machine), as_json=as_json)
         return
     report = plan_sort(
         int(rows),
@@ -73,7 +78,7 @@ def plan_of_sort(
         pageable=pageable,
         plan=None if plan is None else SortPlan.parse(plan),
     )
-    _tell(report, out, partial(print_plan, Console(), report), as_json=as_json)
+    _tell(report, out, partial(print_plan, console(), report), as_json=as_json)
 
 
 @plan_app.command("join")
@@ -110,14 +115,16 @@ def plan_of_join(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Plan a join: print the best plan and its predicted time. Nothing is joined."""
-    for name, count in (("left", left), ("right", right), ("selectivity", selectivity)):
-        if not 0 <= count <= MOST_ROWS:  # before it becomes an integer: it may be infinite
-            raise UsageError(f"--{name} is {count:g}; it is a number from 0 to {MOST_ROWS:g}")
+    for name, count in (("left", left), ("right", right)):
+        _check_rows(name, count)
+    if not 0 <= selectivity <= MOST_ROWS:
+        raise UsageError(f"--selectivity is {selectivity:g}; it is a number from 0 to {MOST_ROWS:g}")
     matches = int(min(selectivity * max(left, right), MOST_ROWS))
     if _is_of_nodes(machine, row_bytes):
         _refuse(without=without, gpus=gpus != "auto", memory_limit=memory_limit, pageable=pageable, plan=plan,
                 path=path != "auto", presorted=presorted != "neither", output=out)  # fmt: skip
-        report_of_nodes = plan_join_of_nodes(left, right, matches, key, row_bytes or 8 + value, machine, how)
+        of_row = row_bytes or bytes_of_key(key) + value
+        report_of_nodes = plan_join_of_nodes(left, right, matches, key, of_row, machine, how)
         _tell_of_nodes(report_of_nodes, as_json=as_json)
         return
     report = plan_join(
@@ -138,7 +145,12 @@ def plan_of_join(
         pageable=pageable,
         plan=None if plan is None else JoinPlan.parse(plan),
     )
-    _tell(report, out, partial(print_join_plan, Console(), report), as_json=as_json)
+    _tell(report, out, partial(print_join_plan, console(), report), as_json=as_json)
+
+
+def _check_rows(name: str, rows: float) -> None:
+    if not 0 <= rows <= MOST_ROWS or rows % 1:  # before it becomes an integer: it may be infinite
+        raise UsageError(f"--{name} is {rows:g}; it is a whole number from 0 to {MOST_ROWS:g}")
 
 
 def _is_of_nodes(machine: str, row_bytes: int | None) -> bool:
@@ -159,7 +171,7 @@ def _tell_of_nodes(report: NodesReport, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:
-        print_nodes(Console(), report)
+        print_nodes(console(), report)
 
 
 def _long(seconds: float) -> str:
@@ -192,6 +204,7 @@ def _tell(
     report: PlanReport | JoinPlanReport, out: Path | None, print_it: Callable[[], None], *, as_json: bool
 ) -> None:
     if out is not None:
+        check_json_output(out)
         report.best.save(out)
     if as_json:
         typer.echo(json.dumps(report.as_dict()))

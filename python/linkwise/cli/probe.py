@@ -14,13 +14,14 @@ from rich.table import Table
 from linkwise._core import UsageError
 from linkwise._shown import format_seconds
 from linkwise.cli import options
-from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.options import without_it
 from linkwise.machines.profile import Profile, load_profile
 from linkwise.probing import mpi
 from linkwise.probing.probe import measurements, probe
-from linkwise.reports.profile_html import write_report
+from linkwise.reports.console import console
+from linkwise.reports.profile_html import fit_told, write_report
 from linkwise.reports.terminal import print_names
+from linkwise.runtime.atomic_file import check_output
 
 
 def probe_machine(
@@ -33,7 +34,7 @@ def probe_machine(
     tests: Annotated[
         str | None, typer.Option("--tests", "-t", metavar="PATTERN", help="Only measurements whose names match.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the profile.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.json", help="Write the profile.")] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a report, as one HTML file with pictures.")
     ] = None,
@@ -56,19 +57,28 @@ def probe_machine(
 ) -> None:
     """Measure this machine's links, find out which GPUs share a path, and fit the model that plans use."""
     if cluster is not None:
-        from linkwise.cli.cluster import probe_cluster  # noqa: PLC0415 - not needed on one machine
+        from linkwise.cli.cluster import probe_cluster, refuse  # noqa: PLC0415 - not needed on one machine
 
+        refuse(
+            machine=machine != "local", full=full, tests=tests, report=report, beside=beside, without=without,
+            list=list_them,
+        )  # fmt: skip
         probe_cluster(cluster, directory, host_memory, out, as_json=as_json)
         return
     if list_them:
-        print_names(measurements())
+        print_names(measurements(), as_json=as_json)
         return
     if beside is not None and report is None:
         raise UsageError("--beside is shown in a report; name one with --report")
     older = None if beside is None else load_profile(beside)
+    if directory != Path() or host_memory is not None:
+        raise UsageError("--directory and --host-memory are of a cluster; name it with --cluster")
+    if report is not None:
+        if out is not None and out.resolve() == report.resolve():
+            raise UsageError(f"{out} cannot be both the profile and the report; name two files")
+        check_output(report)
     of = machine if without is None else without_it(machine, without)
-    with interrupt_is_a_failure():
-        profile = probe(of, out, mode="full" if full else "quick", tests=tests)
+    profile = probe(of, out, mode="full" if full else "quick", tests=tests)
     if machine == "local" and mpi.rank() > 0:  # with several processes, only the first one prints
         return
     if report is not None:
@@ -76,7 +86,7 @@ def probe_machine(
     if as_json:
         typer.echo(json.dumps(profile.as_dict()))
     else:
-        print_profile(Console(), profile)
+        print_profile(console(), profile)
 
 
 def _largest_sizes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -94,7 +104,7 @@ def print_profile(console: Console, profile: Profile) -> None:
     how = "simulated" if profile.simulated else "measured and verified"
     console.print(f"[bold]{escape(profile.machine.name)}[/bold]: {profile.machine.num_gpus} GPUs, {how}")
     for finding in profile.findings:
-        console.print(f"• {escape(finding)}")
+        console.print(f"• {escape(finding)}", soft_wrap=True)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading, side in (("GB/s", "right"), ("±", "right"), ("fitted", "right"), ("", "left"), ("GPUs", "left")):
         table.add_column(heading, justify=side)  # type: ignore[arg-type]
@@ -108,9 +118,5 @@ def print_profile(console: Console, profile: Profile) -> None:
         fitted = f"{row['predicted_gb_per_s']:.1f}" if row["predicted_gb_per_s"] else ""
         table.add_row(f"{row['gb_per_s']:.1f}", f"{row['spread']:.0%}", fitted, row["name"], row["what"])
     console.print(table)
-    checks = profile.errors(fitted=False)
-    if checks:
-        console.print(
-            f"{len(checks)} sets that the machine was not fitted to: predicted with a median error of "
-            f"{profile.median_error():.1%}, {max(checks):.1%} at worst"
-        )
+    for told in fit_told(profile):
+        console.print(told, soft_wrap=True)

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from linkwise._core import UsageError
-from linkwise.cli.errors import interrupt_is_a_failure
+from linkwise.reports.console import console
 from linkwise.reports.plots import check_picture, comparison_picture
 from linkwise.reports.terminal import print_names
 from linkwise.reproduce.experiment import Row, Statement
@@ -34,10 +34,9 @@ def reproduce_experiment(
     if picture is not None:
         check_picture(picture)
     if name.lower() == "list":
-        print_names({experiment.name: experiment.title for experiment in EXPERIMENTS.values()})
+        print_names({experiment.name: experiment.title for experiment in EXPERIMENTS.values()}, as_json=as_json)
         return
-    with interrupt_is_a_failure():
-        rows = reproduce(name, machine)
+    rows = reproduce(name, machine)
     title = f"{name}: {EXPERIMENTS[name].title}"
     if picture is not None:
         drawn = [(row.what, row.unit, row.ours, row.paper) for row in rows if row.ours is not None]
@@ -54,9 +53,9 @@ def reproduce_experiment(
         typer.echo(json.dumps(told | {"rows": [row.as_dict() for row in rows], "statements": said}))
     else:
         how = "measured on this machine" if machine == "local" else "simulated, nothing was measured"
-        console = Console()
-        print_experiment(console, title, how, rows)
-        print_statements(console, statements, rows)
+        out = console()
+        print_experiment(out, title, how, rows)
+        print_statements(out, statements, rows)
 
 
 def print_experiment(console: Console, title: str, how: str, rows: Iterable[Row]) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from linkwise._core import UsageError
 from linkwise.cli import options
-from linkwise.cli.errors import fail, interrupt_is_a_failure
+from linkwise.cli.errors import fail
 from linkwise.cli.progress import is_terminal, progress_bar
 from linkwise.columns.sort_keys import Selection, SortKey, sort_keys_from_text
 from linkwise.encoders.parquet_options import ParquetOptions
@@ -22,6 +22,7 @@ from linkwise.files.locations import PIPE, Location
 from linkwise.files.reading.reader import Reader
 from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, names_inside_of, sort_paths
 from linkwise.machines.local import is_nominal
+from linkwise.reports.console import console
 from linkwise.reports.plots import check_picture, phase_picture
 from linkwise.reports.summary import summary, where_it_ran
 from linkwise.reports.trace import check_trace, write_trace
@@ -140,7 +141,7 @@ def sort(
             paths, row = found
             fail(f"{', '.join(map(str, paths))}: row {row}, counted from 0, is out of order", 1)
         return
-    with progress_bar() as step, interrupt_is_a_failure():
+    with progress_bar() as step:
         advance = step(f"sort {Path(source[0]).name}")
         execution = ExecutionOptions(
             machine=machine, gpus=options.parse_gpus(gpus), strategy=strategy, memory_limit=memory_limit,
@@ -165,11 +166,9 @@ def _tell(report: SortReport, *, explain: bool, as_json: bool, to_stderr: bool) 
         typer.echo(json.dumps(told), err=to_stderr)
         return
     if explain or is_terminal(sys.stderr if to_stderr else sys.stdout):
-        from rich.console import Console  # noqa: PLC0415
-
         from linkwise.reports.terminal import print_explanation, print_report  # noqa: PLC0415
 
-        (print_explanation if explain else print_report)(Console(stderr=to_stderr), report)
+        (print_explanation if explain else print_report)(console(to_stderr=to_stderr), report)
     else:
         typer.echo(summary(report), err=to_stderr)
     if not report.simulated and report.gpus and is_nominal():

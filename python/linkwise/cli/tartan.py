@@ -13,9 +13,9 @@ from linkwise._shown import format_seconds
 from linkwise.apps.tartan_registry import TARTAN
 from linkwise.apps.tartan_run import Scaling, TartanReport, run_tartan
 from linkwise.cli import options
-from linkwise.cli.errors import interrupt_is_a_failure
 from linkwise.cli.progress import progress_bar
 from linkwise.messages.launcher import rank
+from linkwise.reports.console import console
 from linkwise.reports.plots import check_picture, phase_picture
 from linkwise.reports.trace import check_trace, write_run_trace, write_spans
 
@@ -34,7 +34,7 @@ def run_and_print(
         check_trace(trace)
     if picture is not None:
         check_picture(picture)
-    with interrupt_is_a_failure(), progress_bar() as begin:
+    with progress_bar() as begin:
         advance = begin(name)
         report = run_tartan(
             name, gpus=options.parse_gpus(gpus), machine=options.where(machine), via=via, scaling=scaling,
@@ -55,7 +55,7 @@ def run_and_print(
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:
-        print_report(Console(), report)
+        print_report(console(), report)
     if not report.correct:
         raise typer.Exit(1)
 

@@ -69,6 +69,9 @@ def load_machine(name_or_path: str | Path, *, without: str | None = None) -> Mac
 
 def described(name_or_path: str | Path) -> Any:
     """The description of one node of a machine, as it stands in its file. Raises ``UsageError``."""
+    if not isinstance(name_or_path, (str, Path)):
+        kind = type(name_or_path).__name__
+        raise UsageError(f"a machine is its name, a file or a Machine, as a profile's .machine, not a {kind}")
     if str(name_or_path).endswith(".json"):
         return _described(parsed_json(Path(name_or_path), "machine"), str(name_or_path))
     return _read(_nodes_named(str(name_or_path))[0])

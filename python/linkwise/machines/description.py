@@ -82,12 +82,12 @@ class _Fields:
             raise UsageError(f"{self.where}: unknown field '{min(unknown)}'")
 
 
-_MOST = (1 << 31) - 1
+_MOST_INT = (1 << 31) - 1
 
 
 def _small(text: str) -> int:
     """A whole number from 1 to 2^31 - 1. Raises ``ValueError``."""
-    if not text.isascii() or not text.isdecimal() or len(text) > len(str(_MOST)) or not 0 < int(text) <= _MOST:
+    if not text.isascii() or not text.isdecimal() or len(text) > len(str(_MOST_INT)) or not 0 < int(text) <= _MOST_INT:
         raise ValueError
     return int(text)
 
@@ -193,7 +193,7 @@ def _small_accesses(machine: Machine, fields: _Fields) -> None:
     for name in AGENT_COSTS:
         kind = type(getattr(machine.agents, name))
         number = agents.number(name, getattr(machine.agents, name))
-        if kind is int and number > _MOST:
+        if kind is int and number > _MOST_INT:
             raise UsageError(f"{agents.where}: '{name}' is {number}; that is more than a GPU has")
         setattr(machine.agents, name, kind(number))
     agents.end()

@@ -12,6 +12,7 @@ from linkwise._core import UsageError
 from linkwise.machines.nominal import description_of, nvlink, pcie_gb_per_s, pcie_link
 
 _SWITCH, _BRIDGE = "0x068000", "0x0604"  # PCI classes of an NVSwitch and of PCIe switches and bridges
+_MOST_LANES = 16  # and where the system does not tell
 _SPEEDS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}  # GT/s of a lane
 
 
@@ -45,7 +46,7 @@ class _NcclXml:
         if element.find(".//gpu") is None:
             return
         speed = element.get("link_speed", "").split(" ")[0].removesuffix(".0")
-        width = pcie_gb_per_s(_SPEEDS.get(speed, 4), _number(element.get("link_width", "16") or "16"))
+        width = pcie_gb_per_s(_SPEEDS.get(speed, 4), _number(element.get("link_width") or "0") or _MOST_LANES)
         gpu = element.find("gpu")
         if gpu is not None:
             name = f"gpu{len(self.nodes['gpus'])}"

@@ -7,7 +7,6 @@ profile can be given.
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 from linkwise import _core
 from linkwise._core import Machine, UsageError
 from linkwise._shown import Shown
-from linkwise.machines.description import machine_from_dict, machine_to_dict, parsed_json
+from linkwise.machines.description import machine_from_dict, machine_to_dict, parsed_json, plain_number
 
 VERSION = 2
 
@@ -116,7 +115,10 @@ _ROW: dict[str, type | tuple[type, ...]] = {
     "cannot": str,
 }
 
+_OF_NOTHING = {"name", "what", "bytes", "cannot"}  # what is told of a measurement that could not be made
+
 _PARTS = {
+    "linkwise_profile": int,
     "fingerprint": dict,
     "simulated": bool,
     "host": dict,
@@ -128,9 +130,14 @@ _PARTS = {
 
 def check_profile(profile: Any, where: str) -> None:
     """Raise ``UsageError`` naming the first error in a profile; its machine is checked by ``machine_from_dict``."""
-    if not isinstance(profile, dict) or profile.get("linkwise_profile") != VERSION:
-        version = profile.get("linkwise_profile") if isinstance(profile, dict) else None
-        raise UsageError(f"{where} is a profile of version {version}, not {VERSION}; probe the machine again")
+    if not isinstance(profile, dict) or "linkwise_profile" not in profile:
+        raise UsageError(f"{where} is no profile; 'linkwise probe -o FILE.json' writes one")
+    if profile["linkwise_profile"] != VERSION:
+        version = profile["linkwise_profile"]
+        raise UsageError(f"{where} is a profile of version {version!r}, not {VERSION}; probe the machine again")
+    unknown = set(profile) - set(_PARTS)
+    if unknown:
+        raise UsageError(f"{where}: unknown field '{min(unknown)}'")
     for name, kind in _PARTS.items():
         if name not in profile:
             raise UsageError(f"{where}: '{name}' is missing")
@@ -150,10 +157,14 @@ def _check_row(row: Any, at: str) -> None:
             raise UsageError(f"{at}: unknown field '{name}'")
         if not isinstance(value, _ROW[name]) or (isinstance(value, bool) and _ROW[name] is not bool):
             raise UsageError(f"{at}: '{name}' has the wrong type, {type(value).__name__}")
-        if isinstance(value, (int, float)) and not 0 <= value < math.inf:
-            raise UsageError(f"{at}: '{name}' is {value}; it must be finite and not negative")
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            plain_number(value, f"{at}: '{name}'")
     if "predicted_gb_per_s" in row and not row.get("gb_per_s"):
         raise UsageError(f"{at}: something is predicted, but 'gb_per_s' was not measured")
+    if "gb_per_s" in row and not row["gb_per_s"]:
+        raise UsageError(f"{at}: 'gb_per_s' is 0; leave it out")
+    if "cannot" in row and row.keys() - _OF_NOTHING:
+        raise UsageError(f"{at}: it cannot be measured, and has '{min(row.keys() - _OF_NOTHING)}'")
     if "cannot" not in row and not {"seconds", "spread", "repetitions", "verified", "fitted"} <= set(row):
         raise UsageError(f"{at}: it has neither a result nor the reason why there is none")
 

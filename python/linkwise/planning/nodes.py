@@ -127,7 +127,7 @@ def plan_sort_of_nodes(rows: float, key: str, row_bytes: int, machine: str) -> N
     ``machine`` is ``NAME:16``, a machine with the number of its nodes, or ``FILE.json:16``, with the rates that
     ``probe --cluster`` has measured. Raises ``UsageError``.
     """
-    key_bytes = _bytes_of_key(key)
+    key_bytes = bytes_of_key(key)
     size = rows * max(row_bytes, key_bytes)
 
     def local(share: float) -> float:
@@ -145,7 +145,7 @@ def plan_join_of_nodes(
 
     If a join keeps unmatched rows, its result is assumed to have at least as many rows as a kept side.
     """
-    key_bytes = _bytes_of_key(key)
+    key_bytes = bytes_of_key(key)
     row_bytes = max(row_bytes, key_bytes)
 
     def local(share: float) -> float:
@@ -159,7 +159,8 @@ def plan_join_of_nodes(
     return _report(machine, _Work(both, (left + right) * key_bytes, rows * of_row, local))
 
 
-def _bytes_of_key(key: str) -> int:
+def bytes_of_key(key: str) -> int:
+    """Bytes of a key whose type is named as u32. Raises ``UsageError``."""
     return int("".join(letter for letter in key_type_named(key).name if letter.isdigit())) // 8
 
 

@@ -17,7 +17,7 @@ from linkwise.machines.catalog import load_machine
 from linkwise.machines.profile import Profile, cache_path, fingerprint
 from linkwise.probing import mpi
 from linkwise.probing.findings import advice, learn_from_families, normality
-from linkwise.runtime.atomic_file import write_json
+from linkwise.runtime.atomic_file import check_json_output, write_json
 from linkwise.runtime.execution import MachineLike
 from linkwise.runtime.session import estimating_runtime, open_session
 
@@ -29,6 +29,7 @@ _QUICK = {
     "device to device": "copies between every pair of GPUs",
     "device to device, both ways": "copies between every pair of GPUs, both directions at once",
     "device to device, all to all": "every GPU to every other at once",
+    "device to device, beside the host": "a peer and the host copied to at once, where it is unclear what they share",
     "device, local": "a copy within a GPU's memory",
     "host to device, smallest copy": "the time of one of many consecutive copies of 4 bytes",
     "device to host, smallest copy": "the same",
@@ -43,7 +44,7 @@ def measurements() -> dict[str, str]:
     return _QUICK | dict(_core.family_names()) | {mpi.NAME: mpi.WHAT}
 
 
-def _row(row: _core.ProbeRow) -> dict[str, Any]:
+def _row(row: _core.ProbeRow, *, is_predicted: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"name": row.name, "what": row.what}
     if row.why_not:
         return told | {"cannot": row.why_not}
@@ -51,7 +52,8 @@ def _row(row: _core.ProbeRow) -> dict[str, Any]:
         told["bytes"] = row.bytes
     measured = row.measured
     if measured.gb_per_s > 0:
-        told |= {"gb_per_s": measured.gb_per_s, "predicted_gb_per_s": row.predicted_gb_per_s}
+        told["gb_per_s"] = measured.gb_per_s
+        told["predicted_gb_per_s"] = row.predicted_gb_per_s if is_predicted else 0
     return told | {
         "fitted": row.fitted,
         "seconds": measured.seconds,
@@ -118,6 +120,8 @@ def _nccl_library() -> str:
 
 def _chosen(mode: str, tests: str | None) -> tuple[bool, list[str], re.Pattern[str] | None]:
     """Whether the quick probe runs, which families do, and what rows are wanted."""
+    if mode not in ("quick", "full"):
+        raise UsageError(f"mode is 'quick' or 'full', not {mode!r}")
     families = [*(name for name, _ in _core.family_names()), mpi.NAME]
     if tests is None:
         return True, families if mode == "full" else [], None
@@ -165,9 +169,11 @@ def probe(
     CorruptDataError
         If a link does not deliver what was sent.
     UsageError
-        If no measurement matches ``tests``.
+        If no measurement matches ``tests``, or if ``output`` cannot be written or read as a profile.
 
     """
+    if output is not None:
+        check_json_output(Path(output))
     quick, families, wanted = _chosen(mode, tests)
     is_local = machine in ("auto", "local")
     if is_local and mpi.rank() > 0:  # others would disturb the first one's measurements; they only answer messages
@@ -177,15 +183,19 @@ def probe(
             profile = _measure(runtime, quick, families, memory)
     else:
         described = machine if isinstance(machine, _core.Machine) else load_machine(machine)
+        if quick and any(node.kind == _core.NodeKind.network for node in described.nodes):
+            raise UsageError(
+                f"{machine} has several nodes, and a profile is of one: probe that, or only -t 'between processes'"
+            )
         profile = _measure(estimating_runtime(described), quick, families)
     if wanted is not None:
         profile.measurements[:] = [row for row in profile.measurements if wanted.search(row["name"])]
     if is_local and mpi.rank() > 0:  # only the first process writes profiles
         return profile
-    if output is not None:
-        write_json(Path(output), profile.as_dict())
     if not profile.simulated and wanted is None and memory is None:
         write_json(cache_path(), profile.as_dict())
+    if output is not None:
+        write_json(Path(output), profile.as_dict())
     return profile
 
 
@@ -233,9 +243,10 @@ def _measure(
     else:
         of = fingerprint()
         if quick:
-            fitted.name, fitted.description = "local", f"{fitted.num_gpus} × {fitted.gpu.name}, measured"
+            fitted.name, fitted.description = "local", f"{fitted.num_gpus} × {fitted.gpu.name}"
             fitted.source = f"measured on {when} by linkwise probe"
-    told = [_row(row) for row in rows]
+    # Without the quick probe, a described machine is not fitted to anything: it would be compared with itself.
+    told = [_row(row, is_predicted=quick or not runtime.simulated) for row in rows]
     if mpi.NAME in families:
         told += _between_processes(runtime)
     host = {} if runtime.simulated else host_conditions()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from linkwise import _core
-from linkwise._core import Machine, NodeKind
+from linkwise._core import CapacityPoint, Machine, NodeKind
 
 _TIERS = (
     (NodeKind.network,),
@@ -172,7 +172,7 @@ class _Drawing:
 
     def text(self) -> str:
         constraints: Sequence[str] = [
-            f"{constraint.name}: {constraint.capacity[0].gb_per_s:.3g} GB/s" for constraint in self.machine.constraints
+            f"{constraint.name}: {_capacity_told(constraint.capacity)}" for constraint in self.machine.constraints
         ]
         lines = [f"{self.machine.name}: {self.machine.description}", *constraints[:12]]
         if self.shared:
@@ -193,6 +193,13 @@ class _Drawing:
             + "\n".join(self.parts)
             + "\n</svg>\n"
         )
+
+
+def _capacity_told(points: Sequence[CapacityPoint]) -> str:
+    """The rate of one flow, and that of all."""
+    first, last = points[0], points[-1]
+    told = f"{first.gb_per_s:.3g} GB/s"
+    return told if len(points) == 1 else f"{told} at {first.flows} flows … {last.gb_per_s:.3g} at {last.flows}"
 
 
 def machine_svg(machine: Machine) -> str:

@@ -55,7 +55,7 @@ def phase_picture(rows: Mapping[str, Mapping[str, float]], path: Path, *, title:
     Raises ``UsageError`` where matplotlib is missing.
     """
     phases = list(dict.fromkeys(phase for row in rows.values() for phase in row))
-    figure = _figure(10, 0.8 + 0.28 * len(rows))
+    figure = _figure(10, 0.8 + max(0.28 * len(rows), 0.21 * len(phases)))
     axes = figure.subplots()
     names = list(rows)
     left = [0.0] * len(names)
@@ -66,7 +66,7 @@ def phase_picture(rows: Mapping[str, Mapping[str, float]], path: Path, *, title:
     axes.invert_yaxis()
     axes.set_xlabel("milliseconds")
     axes.set_title(title, loc="left", fontsize="medium")
-    axes.legend(loc="best", fontsize="small", frameon=False)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     drawn = io.BytesIO()
     figure.savefig(drawn, format=path.suffix[1:].lower())

@@ -164,14 +164,22 @@ def _table(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _summary(profile: Profile) -> str:
-    errors = profile.errors(fitted=False)
-    parts = []
-    if errors:
-        parts.append(
-            f"{len(errors)} sets of GPUs that the machine was not fitted to are predicted with a median error of "
-            f"{profile.median_error():.1%}, {max(errors):.1%} at worst."
+def fit_told(profile: Profile) -> list[str]:
+    """How well the fitted machine predicts what was measured, in sentences: none if nothing was fitted."""
+    others, fitted = profile.errors(fitted=False), profile.errors(fitted=True)
+    told = []
+    if others:
+        told.append(
+            f"{len(others)} sets of GPUs that the machine was not fitted to are predicted with a median error of "
+            f"{profile.median_error():.1%}, {max(others):.1%} at worst."
         )
+    if fitted:
+        told.append(f"{len(fitted)} measurements that it was fitted to: {max(fitted):.1%} at worst.")
+    return told
+
+
+def _summary(profile: Profile) -> str:
+    parts = fit_told(profile)
     if profile.simulated:
         parts.append("Nothing was measured: this is what a probe of the described machine would find.")
     parts += [f"{key.replace('_', ' ').capitalize()}: {value}." for key, value in profile.host.items()]
@@ -200,10 +208,11 @@ def _beside(profile: Profile, other: Profile) -> str:
         f"<td>{row['gb_per_s'] / their['gb_per_s']:.2f}</td></tr>"
         for row, their in both
     )
-    names = "".join(f"<th>{escape(each.machine.name)}, GB/s</th>" for each in (profile, other))
     return (
-        f"<p>{len(both)} rates that both have; those that differ most come first.</p><table>"
-        f'<tr><th class="t">measurement</th><th class="t">of</th><th>bytes</th>{names}<th>ratio</th></tr>'
+        f"<p>The other profile: {escape(other.machine.name)}, {'simulated' if other.simulated else 'measured'}; "
+        f"{escape(other.machine.source)}. {len(both)} rates that both have; those that differ most come first.</p>"
+        '<table><tr><th class="t">measurement</th><th class="t">of</th><th>bytes</th><th>this one, GB/s</th>'
+        "<th>the other, GB/s</th><th>ratio</th></tr>"
         f"{lines}</table>"
     )
 
@@ -230,7 +239,7 @@ def html_report(profile: Profile, beside: Profile | None = None) -> str:
     )
     # "</" would end the element early; JSON may write it as "<\\/".
     data = json.dumps(profile.as_dict()).replace("</", "<\\/")
-    title = escape(f"{machine.name}: {machine.description}")
+    title = escape(f"{machine.name}{', simulated' * profile.simulated}: {machine.description}")
     sections = (
         _section("Findings", "findings", findings, of="ul"),
         _section("The machine", "machine", machine_svg(machine)),

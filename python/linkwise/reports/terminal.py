@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from linkwise._shown import format_bytes, format_seconds
 from linkwise.joining.report import JoinReport
+from linkwise.reports.console import console
 from linkwise.reports.summary import join_summary, summary
 from linkwise.reports.trace import trace_events
 from linkwise.sorting.report import SortReport
@@ -105,7 +107,8 @@ def print_explanation(console: Console, report: SortReport) -> None:
         console.print("Nothing was predicted: no plan was priced, as the cores sorted it at once or in parts.")
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading, side in (("phase", "left"), ("predicted", "right"), ("measured", "right"), ("", "right")):
+    took_is = "simulated" if report.simulated else "measured"
+    for heading, side in (("phase", "left"), ("predicted", "right"), (took_is, "right"), ("", "right")):
         table.add_column(heading, justify=side)  # type: ignore[arg-type]
     expected_in_all, took_in_all = sum(predicted.values()), report.seconds
     for phase in dict.fromkeys([*predicted, *report.phases]):
@@ -135,9 +138,12 @@ def print_join_explanation(console: Console, report: JoinReport) -> None:
     console.print(table)
 
 
-def print_names(names: Mapping[str, str], console: Console | None = None) -> None:
-    """Print names and what they are, a line each."""
+def print_names(names: Mapping[str, str], out: Console | None = None, *, as_json: bool = False) -> None:
+    """Print names and what they are, a line each or as one JSON object."""
+    if as_json:
+        print(json.dumps(names))
+        return
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, what in names.items():
         table.add_row(name, what)
-    (console or Console()).print(table)
+    (out or console()).print(table)

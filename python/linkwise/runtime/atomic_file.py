@@ -32,10 +32,10 @@ class AtomicFile:
     """A file that replaces its target once it is completely written. Raises ``OSError`` and ``UsageError``.
 
     It takes the owner and mode of a file that it replaces, except setuid and setgid, since the contents are new. A
-    read-only file is replaced only with ``force``.
+    read-only file is replaced only with ``force``, which is ``None`` where nobody could ask for it.
     """
 
-    def __init__(self, path: Path, *, force: bool = False) -> None:
+    def __init__(self, path: Path, *, force: bool | None = False) -> None:
         self._path = path.resolve()  # a symbolic link is followed, not replaced
         self._force = force
         self._temporary: Path | None = None  # its name, while it has one
@@ -44,7 +44,8 @@ class AtomicFile:
     def __enter__(self) -> Self:
         before = self._path.stat() if self._path.exists() else None
         if before is not None and not self._force and self._is_read_only(before):
-            raise UsageError(f"{self._path} is read-only; make it writable, or force its replacement (--force)")
+            otherwise = "remove it" if self._force is None else "force its replacement (--force)"
+            raise UsageError(f"{self._path} is read-only; make it writable, or {otherwise}")
         self._sweep()
         self.file = os.fdopen(self._open(), "w+b")
         try:
@@ -187,10 +188,36 @@ def write_bytes(path: Path, contents: bytes) -> None:
         if path.exists() and not path.is_file():  # a device or a pipe stays what it is
             path.write_bytes(contents)
             return
-        with AtomicFile(path) as whole:
+        with AtomicFile(path, force=None) as whole:
             whole.file.write(contents)
     except OSError as error:
-        raise Error(f"cannot write {path}: {error.strerror or os.strerror(error.errno or errno.EIO)}") from None
+        raise _cannot_write(path, error) from None
+
+
+def _cannot_write(path: Path, error: OSError) -> Error:
+    return Error(f"cannot write {path}: {error.strerror or os.strerror(error.errno or errno.EIO)}")
+
+
+def check_output(path: Path) -> None:
+    """Raise, before the work begins, what writing the file would raise: ``Error`` or ``UsageError``."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a directory; name a file in it")
+    if path.exists() and not path.is_file():
+        return
+    make_directories(path)
+    whole = AtomicFile(path, force=None)
+    try:
+        whole.__enter__()
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    whole.discard()
+
+
+def check_json_output(path: Path) -> None:
+    """The same for a file that is given as a machine or plan later. Raises ``UsageError`` for other names."""
+    if path.suffix != ".json":
+        raise UsageError(f"'{path}' would not be found again: a profile, machine or plan is named as FILE.json")
+    check_output(path)
 
 
 def make_directories(path: Path) -> None:

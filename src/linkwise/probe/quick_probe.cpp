@@ -17,6 +17,7 @@ namespace {
 
 constexpr double alike = 0.8;            // of the fastest pair's rate: if all pairs reach it, the GPUs share a switch
 constexpr double beyond_the_host = 1.1;  // times the rate through the host: a faster pair has a direct link
+constexpr double beyond_one_way = 1.4;   // times the rate of one way: two copies that are faster take different ones
 
 std::string named(const std::vector<int>& gpus) {
   std::string text;
@@ -171,17 +172,20 @@ class QuickProbe {
           narrowest = std::min(narrowest, widths_[a][b]);
         }
     const double host_link = *std::ranges::max_element(paths.in);
-    if (widest > beyond_the_host * host_link && narrowest >= alike * widest) return join_by_switch(widest);
+    if (widest > beyond_the_host * host_link && narrowest >= alike * widest) {
+      profile_.findings.push_back("the GPUs reach each other alike, at " + std::to_string(std::lround(widest)) +
+                                  " GB/s: any order of them is as good");
+      // Through a switch, a GPU sends to all others at once no faster than to one of them.
+      if (gpus_ > 2 && all_to_all_ <= beyond_one_way * gpus_ * widest) return join_by_switch();
+    }
     Constraint over_the_host{"peers over the host", {}, {}};
-    std::vector<double> both_over_the_host;
+    std::vector<double> one_over_the_host, both_over_the_host;
     std::size_t pair = 0;
     for (int a = 0; a < gpus_; ++a)
       for (int b = a + 1; b < gpus_; ++b, ++pair) {
         const double width = std::min(widths_[a][b], widths_[b][a]);
-        const double over_host =
-            std::min(paths.out[static_cast<std::size_t>(a)], paths.in[static_cast<std::size_t>(b)]);
         const bool is_of_the_wide = width >= alike * widest && narrowest < alike * widest;
-        if (width > beyond_the_host * over_host || is_of_the_wide) {
+        if (is_of_the_wide || is_direct(a, b, width, paths)) {
           machine.links.push_back({"gpu" + std::to_string(a) + "-gpu" + std::to_string(b), "nvlink", 2 + a, 2 + b,
                                    capacity(widths_[a][b]), capacity(widths_[b][a]), capacity(both_widths_[pair]), 0,
                                    0});
@@ -193,18 +197,32 @@ class QuickProbe {
                                          capacity(widths_[from][to]),
                                          {term}});
           over_the_host.terms.push_back(term);
+          one_over_the_host.push_back(widths_[from][to]);
           cross_ways(paths, term);
         }
         both_over_the_host.push_back(both_widths_[pair]);
       }
     if (over_the_host.terms.empty()) return;
     const auto flows = static_cast<int>(over_the_host.terms.size());
-    over_the_host.capacity = {{1, narrowest}, {2, median_of(both_over_the_host)}};
+    over_the_host.capacity = {{1, std::ranges::max(one_over_the_host)}, {2, median_of(both_over_the_host)}};
     // In the all-to-all exchange these flows finish last, so its duration determines their rate.
     if (flows > 2) over_the_host.capacity.push_back({flows, all_to_all_ * flows / (gpus_ * (gpus_ - 1))});
     machine.constraints.push_back(std::move(over_the_host));
     if (widest > narrowest / alike)
       profile_.findings.push_back("some GPUs reach each other only over the host: relays over others may pay");
+  }
+
+  // Whether a pair has a link of its own: it is faster than through the host or, where the link to the host is as fast,
+  // what a GPU sends to its peer does not slow down what it sends to the host.
+  bool is_direct(int a, int b, double width, const HostPaths& paths) {
+    const double to_host = paths.out[static_cast<std::size_t>(a)];
+    const double over_host = std::min(to_host, paths.in[static_cast<std::size_t>(b)]);
+    if (width > beyond_the_host * over_host) return true;
+    if (width < alike * over_host) return false;
+    const double both =
+        measure("device to device, beside the host", std::to_string(a) + "→" + std::to_string(b),
+                {{Place::gpu(a), Place::gpu(b), options_.bytes}, {Place::gpu(a), Place::host(), options_.bytes}}, true);
+    return both > beyond_one_way * std::max(width, to_host);
   }
 
   // Peer traffic through the host leaves and enters groups on the paths of host traffic, so it counts towards their
@@ -220,7 +238,7 @@ class QuickProbe {
     }
   }
 
-  void join_by_switch(double widest) {
+  void join_by_switch() {
     Machine& machine = profile_.machine;
     const int hub = static_cast<int>(machine.nodes.size());
     machine.nodes.push_back({"nvswitch", NodeKind::nvswitch});
@@ -239,8 +257,6 @@ class QuickProbe {
                                0,
                                0});
     }
-    profile_.findings.push_back("the GPUs reach each other alike, at " + std::to_string(std::lround(widest)) +
-                                " GB/s: any order of them is as good");
   }
 
   void local_and_pageable() {
