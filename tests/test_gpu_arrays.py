@@ -6,6 +6,7 @@ import gc
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import linkwise
@@ -64,8 +65,31 @@ def test_bad_input_is_refused() -> None:
     refused("one for each", parts(), gpus=[0])
     refused("has 2 dimensions; sorts and joins take arrays of one", [part.reshape(1, -1) for part in parts()])
     refused("has 2 dimensions", parts(), payload=[part.reshape(1, -1) for part in parts()])
+    masked = np.ma.array([3, 1, 2], mask=[1, 0, 0])
+    refused("whose mask would be lost", [masked])
+    refused("whose mask would be lost", {"a": masked}, by="a")
+    refused("it is a column", linkwise.MaskedArray(np.arange(3), np.arange(3) > 1))
+    for dtype in ("M8[s]", "U3", "g", "V3"):
+        refused("is no array of numbers on a GPU", [np.zeros(3, dtype)])
+        refused("is no array of numbers on a GPU", [np.arange(3)], payload=[np.zeros(3, dtype)])
+    refused("a list cannot be sorted", [pa.array([2, 1])])
+    refused("nulls is 'first' or 'last'", parts(), nulls="both")
+    with pytest.raises(UsageError, match="top_k and unique are for data in host memory"):
+        linkwise.top_k({"a": np.arange(5)}, 2, by="a", machine="h200x8")
+    with pytest.raises(UsageError, match="out must be a NumPy array, not a MaskedArray"):
+        linkwise.sort(np.arange(3), out=masked)
     with pytest.raises(UsageError, match="has 0 dimensions"):
         linkwise.join_count(parts(), [np.array(1)] * 3, machine="h200x8")
+
+
+def test_arrays_of_other_layouts_stand_in_as_well() -> None:
+    """Big-endian ones, strided ones, and those that are read-only, which stay as they are."""
+    for array in (np.array([3, 1, 2], ">i8"), np.arange(6)[::-2], np.broadcast_to(np.int64(7), 3)):
+        before = array.copy()
+        (found,) = linkwise.sort([array], machine="h200x8")
+        assert np.array_equal(found, np.sort(array)) and np.array_equal(array, before)
+        _, (carried,) = linkwise.sort([np.array([2, 1, 0])], payload=[array], machine="h200x8")
+        assert np.array_equal(carried, array[::-1])
 
 
 def devices(count: int) -> list[int]:

@@ -287,6 +287,49 @@ def test_times_of_every_unit_of_numpy(unit: str) -> None:
     assert [rows.tolist() for rows in found] == [[2, 0], [0, 1]]
 
 
+@pytest.mark.parametrize("kind", "mM")
+@pytest.mark.parametrize(
+    ("units", "values", "pairs"),
+    [
+        (("D", "D"), ([0, 1], [1 << 32, 1]), [(1, 1)]),  # dates of Arrow have 32 bits
+        (("10ms", "ms"), ([1, 2], [10, 20, 1]), [(0, 0), (1, 1)]),
+        (("h", "h"), ([1 << 62, 5], [5, 1 << 62]), [(0, 1), (1, 0)]),
+        (("D", "s"), ([1, 2], [2 * 86400, 1]), [(1, 0)]),
+        (("ps", "as"), ([1, 2], [2_000_000, 1]), [(1, 0)]),
+    ],
+)
+def test_times_of_two_units(kind: str, units: tuple[str, str], values: Any, pairs: list[tuple[int, int]]) -> None:
+    left, right = (
+        np.array([*numbers, np.iinfo("i8").min]).view(f"{kind}8[{unit}]")  # NaT, which matches nothing
+        for numbers, unit in zip(values, units, strict=True)
+    )
+    for where in (CPU, {"machine": "h200x8"}):
+        found = linkwise.join_indices(left, right, order="left", **where)
+        assert list(zip(*map(np.ndarray.tolist, found), strict=True)) == pairs
+
+
+def test_times_beside_those_of_arrow() -> None:
+    for numpy, arrow in (
+        (np.array([1, 2], "m8[D]"), np.array([1, 2 * 86400], "m8[s]")),
+        (np.array([1, 2]).view("M8[10ms]"), np.array([1, 20], "M8[ms]")),
+        (np.array([1 << 31, 1 << 32]).view("M8[D]"), np.array([1 << 31, 86400 << 32], "M8[s]")),
+    ):
+        found = linkwise.join_indices(numpy, pa.array(arrow), **CPU)
+        assert [rows.tolist() for rows in found] == [[1], [1]]
+
+
+def test_times_without_a_common_unit_are_refused() -> None:
+    many, few = np.array([1 << 62]), np.array([1])
+    for left, right, says in (
+        (many.view("M8[h]"), few.view("M8[s]"), "beyond what 64 bits of"),
+        (many.view("M8[Y]"), few.view("M8[s]"), "beyond what 64 bits of"),
+        (few.view("m8[Y]"), few.view("m8[D]"), "which have no common unit"),
+        (few.view("m8[s]"), few.view("M8[s]"), "cannot be compared"),
+    ):
+        with pytest.raises(linkwise.UsageError, match=says):
+            linkwise.join_indices(left, right, **CPU)
+
+
 @pytest.mark.parametrize("dtype", ["c8", "g", "i4,i4", "V3"])
 def test_keys_that_numpy_has_and_a_join_not(dtype: str) -> None:
     with pytest.raises(linkwise.UsageError, match="cannot be joined; numbers, times, texts and bytes can"):

@@ -72,6 +72,10 @@ def test_few_samples(samples: int, more: dict[str, Any]) -> None:
             lambda: linkwise.plan_join(10**6, 10**6, wants_ranges=True, plan=JoinPlan(path="in_core"), **MACHINE),
             "path is in_core, and ranges",
         ),
+        (lambda: _rows(JoinPlan(path="hybrid_radix")), "path is hybrid_radix, which only counts rows"),
+        # GPUs that there are not.
+        (lambda: linkwise.sort(KEYS, gpus=[0, 99], plan=SortPlan(exchange="fused"), **MACHINE), "there is no GPU 99"),
+        (lambda: _count(JoinPlan(sort=SortPlan(gpus=(0, 10**6), exchange="fused"))), "there is no GPU 1000000"),
         # Paths that nothing takes.
         (lambda: _sort(_over(PlanPath("gpu0", "gpu1", (2,)), streamed=True)), "paths has one between"),
         (lambda: _sort(_over(PlanPath("gpu0", "gpu1", (2,)), exchange="fused")), "paths has one between"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from linkwise._core import UsageError
 from linkwise.columns.inside import is_ambiguous
+from linkwise.runtime.arguments import in_one_line
 
 NullsEnd = Literal["first", "last"]
 By = str | Sequence[str] | None
@@ -62,9 +63,10 @@ EVERYTHING = Selection()
 
 def check_nulls(nulls: object) -> None:
     """Raise ``UsageError`` unless it is ``"first"`` or ``"last"``, or several of these."""
-    for end in nulls if isinstance(nulls, list | tuple) else [nulls]:
+    several = not isinstance(nulls, str) and hasattr(nulls, "__len__")
+    for end in list(cast(Sequence[object], nulls)) if several else [nulls]:
         if not isinstance(end, str) or end not in ("first", "last"):
-            raise UsageError(f"nulls is 'first' or 'last', not {end!r}")
+            raise UsageError(f"nulls is 'first' or 'last', not {in_one_line(end)}")
 
 
 def listed(names: Any) -> list[Any]:

@@ -130,9 +130,11 @@ def _hold_array(values: Array) -> Held:
     # PyArrow truncates fixed-width strings at their first NUL.
     texts = values.astype(object) if values.dtype.kind == "T" or _has_nul_inside(values) else values
     try:
-        column = _one_column(pa.array(texts))
+        column = _one_column(pa.array(texts, from_pandas=True))  # NaN may be what a StringDType has for null
     except UnicodeError as error:
         raise UsageError(f"this array has text that UTF-8 cannot hold: {error}") from None
+    except (TypeError, pa.ArrowException) as error:
+        raise UsageError(f"this array of text has what Arrow cannot hold: {error}") from None
     return Held(column, take=lambda rows: values[rows])
 
 
@@ -243,6 +245,8 @@ def _hold_capsule(values: Any) -> Held:
             if is_polars:
                 return Held(_one_column(column), lambda t: type(values)(values.name, t.column(0), dtype=values.dtype))
             return Held(_one_column(column), lambda t: t.column(0))
+        if is_polars and hasattr(values, "dtype"):  # a series of structs
+            return Held(table, lambda rows: _polars_frame(type(values), rows).alias(values.name))
         return Held(table, partial(_polars_frame, type(values)) if is_polars else _same)
     array = pa.array(values)
     if pa.types.is_struct(array.type):

@@ -15,16 +15,21 @@ import numpy.typing as npt
 
 from linkwise import _core
 from linkwise._core import DeviceArray, UsageError
-from linkwise.interop.containers import library_of
+from linkwise.interop.containers import cannot_sort, library_of
 from linkwise.interop.foreign_arrays import ForeignArray
 from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
 from linkwise.runtime.session import open_session
 
 _CUDA = 2  # kDLCUDA
+_MOST_BYTES = 8  # of a number
 
 
 def _as_array(value: Any) -> Any:
     """The value if it supports DLPack, or a wrapper that does; ``None`` if it is no array with a known device."""
+    if type(value).__name__ == "MaskedArray" and isinstance(value, np.ndarray):
+        raise cannot_sort(value)
+    if library_of(value) == "pyarrow":  # whose arrays know their device, but not their elements as others do
+        return None
     if hasattr(value, "__dlpack_device__"):
         return value
     if hasattr(value, "__cuda_array_interface__"):
@@ -95,6 +100,20 @@ def dtype_of(array: Any) -> np.dtype[Any]:
         return np.dtype(str(array.dtype).removeprefix("torch."))
     except TypeError:
         return np.dtype(object)
+
+
+def as_on_gpu(array: Any) -> Any:
+    """``as_numbers`` of an array as the core takes it: one of NumPy, for one on a GPU, in native order, and writable.
+
+    Raises ``UsageError`` for elements that are no numbers.
+    """
+    array = as_numbers(array)
+    if not isinstance(array, np.ndarray):
+        return array
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > _MOST_BYTES:
+        raise UsageError(f"an array of type {array.dtype} is no array of numbers on a GPU")
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return np.require(native, requirements=["C", "W"])
 
 
 def viewed(array: Any, kind: str) -> Any:

@@ -59,7 +59,7 @@ class MaskedArray:
         """Arrow's C device interface, through which cuDF and others take the column without copying its values."""
         gpus = gpus_of([self.values])
         if gpus is None:
-            raise AttributeError("an array in host memory stands for one on a GPU, and has no device array")
+            raise UsageError("a MaskedArray in host memory stands for one on a GPU: it is a column, as {'name': array}")
         nulls = self.mask if isinstance(self.mask, DeviceArray) else null_bytes(self)
         with open_session("auto") as runtime:
             arrays: list[Any] = [as_numbers(self.values), nulls]

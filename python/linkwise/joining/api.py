@@ -51,8 +51,8 @@ def join(
 ) -> Relation:
     """Join two tables by equal keys. Returns a table of the left one's kind.
 
-    Rows come in any order unless ``order`` names one; those of semi and anti joins keep the left table's order. Floats
-    match as numbers: -0.0 equals 0.0, and NaN equals NaN except in pandas, where it is a null.
+    Rows come in any order unless ``order`` names one; those of semi and anti joins keep the left table's order, except
+    on GPUs. Floats match as numbers: -0.0 equals 0.0, and NaN equals NaN except in pandas, where it is a null.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def join(
     order
         ``"key"``: by key in the order of ``sort``, nulls last; within a key by left row, then by right row. ``"left"``:
         by left row, then by right row; rows without a left partner come last. ``None``: any order, which saves
-        sorting for it. Semi and anti joins keep the left table's order whatever it is.
+        sorting for it. Semi and anti joins of data in host memory keep the left table's order whatever it is.
     **execution
         Where and how it runs: see ``linkwise.options``.
 
@@ -223,7 +223,7 @@ def _check_no_presorted(*, presorted: Presorted) -> None:
         raise UsageError("presorted= is for keys in host memory; keys on GPUs are sorted there")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class JoinRanges:
     """The matches of two relations by key: every row in a key's left range matches every row in its right range.
 

@@ -16,6 +16,7 @@ from linkwise.columns.key_types import plain_array
 from linkwise.columns.sort_keys import SortKey
 from linkwise.exceptions import FallbackWarning, warn_caller
 from linkwise.interop.containers import ONE_COLUMN, hold
+from linkwise.joining.array_keys import arrow_keys, times_as_integers
 from linkwise.joining.hash_join import HashMatches
 from linkwise.joining.host_join import GpuMatches, check_can_be_pinned, leaves_to_gpus, may_hash
 from linkwise.joining.join_check import CheckedMatches
@@ -38,7 +39,7 @@ def matches_of_keys(
     left: Any, right: Any, execution: ExecutionOptions, *, nulls_equal: bool, presorted: Presorted, order: Order = None
 ) -> Matches:
     """The matches of two arrays, columns or tables of keys; see ``join_indices``."""
-    sides = [hold(side).contents for side in (left, right)]
+    sides = times_as_integers(hold(left).contents, hold(right).contents)
 
     def of_columns(execution: ExecutionOptions, *, on_gpus: bool = True) -> Matches:
         columns = _key_columns(sides[0]), _key_columns(sides[1])
@@ -73,19 +74,10 @@ def matches_of_keys(
 
 def _key_columns(contents: Any) -> list[pa.ChunkedArray]:
     if isinstance(contents, np.ndarray):
-        return [pa.chunked_array([_arrow_array(plain_array(contents))])]
+        return [pa.chunked_array([arrow_keys(plain_array(contents))])]
     if not contents.num_columns:
         raise UsageError("a table without columns has no keys")
     return list(contents.columns)
-
-
-def _arrow_array(values: npt.NDArray[Any]) -> pa.Array:
-    try:
-        if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in "YMWhm":  # units that Arrow lacks
-            values = values.astype(f"{values.dtype.kind}8[s]")
-        return pa.array(values)
-    except (pa.ArrowNotImplementedError, TypeError):
-        raise UsageError(f"keys of type {values.dtype} cannot be joined; numbers, times, texts and bytes can") from None
 
 
 def match(

@@ -15,7 +15,7 @@ from linkwise._core import UsageError
 from linkwise._typing import Array
 from linkwise.columns.gather_pyarrow import bytes_of
 from linkwise.columns.row_checksum import RowChecksum, check_same_rows
-from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, SortKey, one_direction
+from linkwise.columns.sort_keys import EVERYTHING, By, Descending, Nulls, Selection, SortKey, check_nulls, one_direction
 from linkwise.interop.containers import FRAMES, hold, library_of
 from linkwise.interop.device_arrays import list_of_arrays, single_array
 from linkwise.interop.gpu_frames import columns_of_table, hold_keys
@@ -58,13 +58,16 @@ def sort_values(
         (order,) = order_of_columns(on_gpu, options, held.keys(by, descending, nulls))
         return cast(Any, held.take)(order), None
     columns, arrays = _on_gpus(values)
+    if not selection.is_everything and (columns is not None or arrays is not None):
+        raise UsageError("top_k and unique are for data in host memory, not for arrays and tables on GPUs")
     if columns is not None:
         if not is_plain:
             raise UsageError("of a dictionary of columns on GPUs, sort takes by=, descending= and nulls= alone")
         return cast(Values, SortedColumns(columns, options, by, descending, nulls).columns()), None
     if arrays is not None:
-        if by is not None or out is not None or not selection.is_everything:
-            raise UsageError("by=, out=, top_k and unique are for data in host memory, not for arrays on GPUs")
+        if by is not None or out is not None:
+            raise UsageError("by= and out= are for data in host memory, not for arrays on GPUs")
+        check_nulls(nulls)
         direction = one_direction(descending)
         return _sort_on_gpus(values, arrays, payload, options, direction, donate=donate, with_report=with_report)
     if payload is not None or donate:
@@ -264,6 +267,7 @@ def sort_indices(
     if arrays is not None:
         if by is not None:
             raise UsageError("by= is for tables, not for arrays on GPUs")
+        check_nulls(nulls)
         found = GpuSort(arrays, None, options, descending=one_direction(descending), donate=False).row_numbers()
         return found if isinstance(values, list | tuple) else found[0]
     held = hold(values, by)
@@ -290,8 +294,8 @@ def top_k(
     """Return the first ``k`` rows in sorted order: the greatest, or the least with ``descending=False``.
 
     Passes over the keys select the rows that can be among them; only those are sorted. Of equal keys, the first ones
-    are taken. If there are fewer than ``k`` rows, all come back. Accepts what ``sort`` accepts, except lists of arrays
-    on GPUs.
+    are taken. If there are fewer than ``k`` rows, all come back. Accepts what ``sort`` accepts, except arrays and
+    tables on GPUs.
 
     Raises
     ------
@@ -316,7 +320,7 @@ def unique(
     """Return the first row of each distinct key, in sorted order.
 
     Keys are equal if ``sort`` treats them as equal: all nulls are one key; -0.0 and 0.0 are two. The key of a table is
-    all of its columns unless ``by`` names some. Accepts what ``sort`` accepts, except lists of arrays on GPUs.
+    all of its columns unless ``by`` names some. Accepts what ``sort`` accepts, except arrays and tables on GPUs.
 
     Raises
     ------

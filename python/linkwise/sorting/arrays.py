@@ -76,7 +76,7 @@ def is_first_of_equal(in_order: Array) -> Array:
 
 
 def _check_out(out: Array, values: Array) -> None:
-    if not isinstance(out, np.ndarray):
+    if not isinstance(out, np.ndarray) or type(out).__name__ == "MaskedArray":
         raise UsageError(f"out must be a NumPy array, not a {type(out).__name__}")
     if out.dtype != values.dtype or out.shape != values.shape or not out.flags.c_contiguous:
         raise UsageError(f"out must be a contiguous array of {len(values)} {values.dtype}, like the input")

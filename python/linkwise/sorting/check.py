@@ -80,7 +80,7 @@ def _behind(last: Contents | None, part: Contents) -> Contents:
 def is_sorted(values: Any, *, by: By = None, descending: Descending = False, nulls: Nulls = "last") -> bool:
     """Whether ``sort`` with the same arguments would leave all rows in place.
 
-    Accepts what ``sort`` accepts, except arrays on GPUs.
+    Accepts what ``sort`` accepts, except arrays and tables on GPUs.
 
     Raises
     ------

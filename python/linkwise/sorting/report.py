@@ -107,10 +107,10 @@ class SortReport(Shown):
     phases: dict[str, float]
     wall_seconds: float
     verified: bool
-    machine_description: _core.Machine
+    machine_description: _core.Machine = field(compare=False)
     timeline: list[_core.TimelineEntry]
     steps: dict[str, float] = field(default_factory=dict)
-    predict: Callable[[], dict[str, float]] | None = None
+    predict: Callable[[], dict[str, float]] | None = field(default=None, compare=False)
     spilled: str = ""
     """How a file larger than memory was processed."""
 

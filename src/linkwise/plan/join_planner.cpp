@@ -175,6 +175,8 @@ std::vector<PricedJoin> plan_join(const Machine& machine, const JoinWorkload& wo
       !workload.wants_rows)
     throw UsageError("batches is " + std::to_string(constraints.pinned.values.batches) +
                      ", and both sides of a full join pass at once; leave batches out");
+  if (constraints.path == JoinPath::hybrid_radix && (workload.wants_rows || workload.wants_ranges))
+    throw UsageError("path is hybrid_radix, which only counts rows; leave it out, or count");
   SortWorkload both;
   both.key_type = workload.key_type;
   both.count = workload.left_rows + workload.right_rows;

@@ -71,6 +71,9 @@ bool gpus_reach_each_other(const Machine& machine, std::vector<int> gpus) {
     gpus.resize(static_cast<std::size_t>(machine.num_gpus()));
     std::iota(gpus.begin(), gpus.end(), 0);
   }
+  SortPlan plan;
+  plan.gpus = gpus;
+  check_gpus(machine, plan);
   return Topology(machine).reach_each_other(gpus);
 }
 

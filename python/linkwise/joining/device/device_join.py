@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.interop.device_arrays import (
-    as_numbers,
+    as_on_gpu,
     check_one_dimension,
     gpus_of,
     like,
@@ -80,17 +78,6 @@ def arrays_on_gpus(left: object, right: object) -> tuple[list[Any], list[Any]] |
     return sides[0], sides[1]
 
 
-def _plain(array: Any) -> Any:
-    """A NumPy array that stands for one on a GPU, checked and made contiguous; other arrays as they are, or numbers."""
-    array = as_numbers(array)
-    if not isinstance(array, np.ndarray):
-        return array
-    if array.dtype.kind not in "iuf":
-        raise UsageError(f"an array of type {array.dtype} is no array of keys on a GPU")
-    native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    return np.require(native, requirements=["C", "W"])
-
-
 class GpuJoin:
     """One join of arrays on GPUs. ``way`` names one of the core's ways of joining; ``"auto"`` chooses."""
 
@@ -116,7 +103,8 @@ class GpuJoin:
         self._plan = _core.JoinPlan()
         self._plan.sort = resident_plan(execution, on_gpus or asked or list(range(len(left))))
         self._columns = [
-            ([_plain(array) for array in side], [stream_of(array, on_gpus) for array in side]) for side in (left, right)
+            ([as_on_gpu(array) for array in side], [stream_of(array, on_gpus) for array in side])
+            for side in (left, right)
         ]
         self._left, self._right = (_core.ArraysOfSide(arrays, [], streams) for arrays, streams in self._columns)
         self._originals = left

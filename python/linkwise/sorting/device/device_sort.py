@@ -11,7 +11,7 @@ import numpy as np
 from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.interop.device_arrays import (
-    as_numbers,
+    as_on_gpu,
     check_one_dimension,
     column_like,
     gpus_of,
@@ -75,7 +75,8 @@ class GpuSort:
         """The sorted arrays (with a payload: two lists), and optionally a report, which waits until all is done."""
         began = time.perf_counter()
         with open_where_they_lie(self._execution, on_gpus=self._is_real, done="sorted") as runtime:
-            result = self._sorted(runtime, self._payload or [], self._in_their_library)
+            carried = [as_on_gpu(array) for array in self._payload or []]
+            result = self._sorted(runtime, carried, self._in_their_library)
             return result, self._report(runtime, began) if with_report else None
 
     def _in_their_library(self, pairs: Sequence[tuple[Any, Any]]) -> Any:
@@ -85,7 +86,7 @@ class GpuSort:
         return keys, [like(part, original) for (_, part), original in zip(pairs, self._payload, strict=True)]
 
     def _sorted(self, runtime: _core.Runtime, payload: Sequence[Any], make: Callable[[Any], Any]) -> Any:
-        numbers = [as_numbers(array) for array in self._keys]
+        numbers = [as_on_gpu(array) for array in self._keys]
 
         def work() -> Any:
             return _core.sort_device(

@@ -14,7 +14,7 @@ from linkwise._core import DeviceArray, UsageError
 from linkwise.columns.key_types import has_narrow_offsets, is_text
 from linkwise.columns.sort_keys import By, Descending, Nulls, SortKey, sort_keys_of
 from linkwise.interop.device_arrays import (
-    as_numbers,
+    as_on_gpu,
     column_like,
     dtype_of,
     gpus_of,
@@ -101,7 +101,7 @@ class LibraryColumn(GivenColumn):
 
     def _lent(self, gpus: GpuColumns, arrays: list[Any]) -> Parts:
         streams = [stream_of(array, self.gpus) for array in arrays]
-        return gpus.lend([_contiguous(array) for array in arrays], streams)
+        return gpus.lend([as_on_gpu(array) for array in arrays], streams)
 
     def like(self, column: Lent) -> list[Any]:
         """See ``GivenColumn``."""
@@ -326,7 +326,7 @@ def _taken(
 def _arrays_of(name: Any, column: Any) -> list[Any]:
     arrays = list_of_arrays(column) or single_array(column)
     if arrays is None and isinstance(column, np.ndarray):
-        arrays = [column]
+        arrays = list_of_arrays([column])
     if arrays is None:
         raise UsageError(
             f"column '{name}' is a {type(column).__name__}; a column is an array on a GPU, or a list with one for each"
@@ -340,11 +340,3 @@ def _arrays_of(name: Any, column: Any) -> list[Any]:
     if len({dtype_of(array) for array in arrays}) > 1:
         raise UsageError(f"the arrays of column '{name}' differ in type")
     return arrays
-
-
-def _contiguous(array: Any) -> Any:
-    array = as_numbers(array)
-    if not isinstance(array, np.ndarray):
-        return array
-    native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    return np.require(native, requirements=["C", "W"])
