@@ -98,7 +98,7 @@ def test_parts_that_cores_parse_come_in_order(
     tmp_path: Path, name: str, header: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(line_reader, "_LEAST_BLOCK", 1 << 10)
-    monkeypatch.setattr(line_reader, "BLOCK", 1 << 12)
+    monkeypatch.setattr(line_reader, "BLOCK_OF_A_CORE", 1 << 12)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(5))
     rows = [(n * 7919 % 1000, f"{n},\n" + "x" * (n % 97)) for n in range(5000)]
     with opened(tmp_path / name) as file:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
-import re
 from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
@@ -18,11 +17,10 @@ from linkwise import _core
 from linkwise._core import Error
 from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.locations import Location, name_of
-from linkwise.files.reading.line_reader import BLOCK_OF_A_CORE, MOST_DIGITS, LineReader, rows_of
+from linkwise.files.reading.line_reader import MOST_DIGITS, LineReader, rows_of
 
 _LOOKED_AT = 100  # lines that determine the order of columns
 _DEEPEST = 200  # nesting depth of values
-_LONG_INTEGER = re.compile(rb"[0-9]{19}")  # or a part of other text
 
 
 class JsonReader(LineReader):
@@ -48,7 +46,7 @@ class JsonReader(LineReader):
                     raise
                 given |= dict.fromkeys(self._dates, pa.timestamp("s"))
                 found = _inferred(beginning, given)
-            if wide := self._wide_integers(found.schema, beginning, given):
+            if wide := self._wide_integers(found, beginning, given):
                 given |= wide
                 found = _inferred(beginning, given)
         # PyArrow puts columns whose types are given before the others.
@@ -59,10 +57,13 @@ class JsonReader(LineReader):
     def _with_dates(self, schema: pa.Schema) -> pa.Schema:
         return pa.schema([field.with_type(self._dates.get(field.name, field.type)) for field in schema])
 
-    def _wide_integers(self, schema: pa.Schema, beginning: bytes, given: Collection[str]) -> dict[str, pa.DataType]:
+    def _wide_integers(self, rows: pa.Table, beginning: bytes, given: Collection[str]) -> dict[str, pa.DataType]:
         """Types for columns of integers beyond 64 bits; as PyArrow's floats, different integers would be equal."""
-        floats = {field.name for field in schema if field.type == pa.float64() and field.name not in given}
-        if not floats or not _LONG_INTEGER.search(beginning):
+        floats = {
+            field.name for field in rows.schema
+            if field.type == pa.float64() and field.name not in given and _has_beyond_64_bits(rows[field.name])
+        }  # fmt: skip
+        if not floats:
             return {}
         wide: set[str] = set()
         for line in beginning.split(b"\n"):
@@ -82,13 +83,6 @@ class JsonReader(LineReader):
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
         rows = 0
         try:
-            if most_bytes is None and self._pipe is None:
-                try:
-                    yield from self._batches_of(self._map(), BLOCK_OF_A_CORE)
-                    return
-                except pa.ArrowInvalid as error:
-                    if "straddl" not in str(error):  # said of a row longer than a block
-                        raise
             with contextlib.closing(self._source()) as source:
                 for batch in self._parsed_on_all_cores(source, most_bytes, self._parsed):
                     yield batch
@@ -100,14 +94,10 @@ class JsonReader(LineReader):
                 "first lines: give the column's own with --types NAME=string"
             ) from None
 
-    def _parsed(self, _: int, text: bytes) -> list[pa.RecordBatch]:
+    def _parsed(self, _: int, text: memoryview) -> list[pa.RecordBatch]:
         """The rows of a part, on any thread. Raises ``ArrowInvalid``."""
-        return self._batches_of(text, max(len(text), 1))
-
-    def _batches_of(self, text: Any, block: int) -> list[pa.RecordBatch]:
-        """The rows of a part. Raises ``ArrowInvalid``."""
         self._check(text)
-        how = pa.json.ReadOptions(block_size=block)
+        how = pa.json.ReadOptions(block_size=max(len(text), 1), use_threads=False)
         wanted = self._all if self.carried is None else pa.schema([self._all.field(n) for n in self._parsed_names])
         others = "error" if self.carried is None else "ignore"
         found = pa.json.read_json(pa.BufferReader(text), how, _parsing(wanted, others)).select(wanted.names)
@@ -137,6 +127,10 @@ class JsonReader(LineReader):
         is_blank = pc.equal(pc.binary_length(inner), 0)
         is_row = pc.invert(is_blank)
         return rows.filter(is_row) if _are_objects(inner.filter(is_row), b"}") else None
+
+
+def _has_beyond_64_bits(numbers: pa.ChunkedArray) -> bool:
+    return any(abs(end.as_py() or 0) >= 1 << 63 for end in pc.min_max(numbers).values())
 
 
 def _inferred(text: bytes, given: dict[str, pa.DataType]) -> pa.Table:

@@ -19,9 +19,9 @@ from linkwise.files.reading.reader import CarriedRows, TableReader, unused_name
 from linkwise.runtime.parallel import in_order
 
 BLOCK = 16 << 20
-"""Bytes of text that are parsed at once; types are inferred from the first block."""
+"""Bytes of text that types are inferred from."""
 BLOCK_OF_A_CORE = 4 << 20
-"""The same per core, where the whole text is read at once."""
+"""Those that a core parses at once."""
 MOST_DIGITS = 38  # of a decimal of 128 bits
 _LEAST_BLOCK = 1 << 20  # bytes, where memory is limited
 _BYTES_OF_TEXT = 3  # in memory, per byte that is being parsed: the text and its columns
@@ -121,29 +121,29 @@ class LineReader(TableReader):
         return pa.py_buffer(self._mapped.bytes)
 
     def _parsed_on_all_cores(
-        self, source: Any, most_bytes: int | None, parsed: Callable[[int, bytes], list[pa.RecordBatch]]
+        self, source: Any, most_bytes: int | None, parsed: Callable[[int, memoryview], list[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a text: what ``parsed`` makes of its parts, of which it gets the number and the text.
 
         With about ``most_bytes`` in memory. Raises ``Error`` where a row has no end.
         """
-        size, most_ahead = BLOCK, len(os.sched_getaffinity(0))
+        size, most_ahead = BLOCK_OF_A_CORE, len(os.sched_getaffinity(0))
         if most_bytes is not None:
             of_text = most_bytes // _BYTES_OF_TEXT
             most_ahead = min(max(of_text // _LEAST_BLOCK - 1, 0), most_ahead)
-            size = min(max(of_text // (most_ahead + 1), _LEAST_BLOCK), BLOCK)
+            size = min(max(of_text // (most_ahead + 1), _LEAST_BLOCK), BLOCK_OF_A_CORE)
         parts = (partial(parsed, number, text) for number, text in enumerate(self._parts(source, size)))
         for batches in in_order(parts, most_ahead):
             yield from batches
 
-    def _parts(self, source: Any, size: int) -> Iterator[bytes]:
+    def _parts(self, source: Any, size: int) -> Iterator[memoryview]:
         """The text in parts of whole rows, of about ``size`` bytes. Raises ``Error`` where a row has no end."""
         text = b""
         while part := source.read(size):
             text += part
             end = self._end_of_last_row(text)
             if end:
-                yield text[:end]
+                yield memoryview(text)[:end]
                 text = text[end:]
             elif len(text) > _LONGEST_ROW:
                 raise Error(
@@ -152,7 +152,7 @@ class LineReader(TableReader):
                 )
         if text:
             self._check_closed(text)
-            yield text
+            yield memoryview(text)
 
     def _check_closed(self, last_row: bytes) -> None:
         """Raise ``Error`` if a quote is open at the end of the text: the rows behind it would be part of a value."""

@@ -35,7 +35,7 @@ def not_looked_at(part: Contents) -> Contents:
     return part
 
 
-_PART_BYTES = 1 << 25  # bytes of a part, so that cores begin with the first while others are read
+_PART_BYTES = 1 << 23  # of a part, so that cores begin with the first while others are read
 _FEW = 16  # if at most one row in so many is wanted, keys are read first and rows are fetched
 
 

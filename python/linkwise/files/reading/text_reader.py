@@ -69,7 +69,7 @@ class TextReader(LineReader):
         return pa.csv.open_csv(source, how, self._parsing, self._conversion(types, columns))
 
     def _open_whole(
-        self, text: bytes, types: dict[str, pa.DataType], columns: list[str] | None = None,
+        self, text: bytes | memoryview, types: dict[str, pa.DataType], columns: list[str] | None = None,
         names: list[str] | None = None,
     ) -> Any:  # fmt: skip
         """As ``_open``, for a text of whole rows, which is parsed as a single block."""
@@ -147,10 +147,10 @@ class TextReader(LineReader):
                 if b'"' not in file.read():
                     self._fail_to_close()
 
-    def _parsed(self, number: int, text: bytes) -> list[pa.RecordBatch]:
+    def _parsed(self, number: int, text: memoryview) -> list[pa.RecordBatch]:
         """The rows of a part, on any thread. Raises ``ArrowInvalid``."""
-        if number and text.startswith(codecs.BOM_UTF8):  # PyArrow would strip it
-            text = codecs.BOM_UTF8 + text
+        if number and bytes(text[: len(codecs.BOM_UTF8)]) == codecs.BOM_UTF8:  # PyArrow would strip it
+            text = memoryview(codecs.BOM_UTF8 + text)
         has_names = self._header and not number
         names = None if has_names else self._all_names
         if self.carried is None:
