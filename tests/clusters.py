@@ -53,7 +53,12 @@ class AnyOrder:
         return [self._values[handle] for handle in handles]
 
     def stream(self, call: Call) -> Iterator[Handle]:
-        for value in call.values_with(self._fetch):
+        values = call.values_with(self._fetch)
+        while True:
+            try:
+                value = values.send(None)  # as Ray drives them
+            except StopIteration:
+                return
             self.calls += 1
             self._values[f"{self.calls}"] = value
             yield f"{self.calls}"

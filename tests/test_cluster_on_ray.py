@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -206,6 +208,14 @@ def test_what_is_asked_for_wrongly_is_said_in_one_line(nodes, medium, tmp_path):
         linkwise.cluster.sort(str(medium), tmp_path / "out", by="x")
     with pytest.raises(linkwise.UsageError, match="name a directory to write"):
         linkwise.cluster.sort(str(medium), by="k")
+    with pytest.raises(linkwise.UsageError, match="no sort strategy 'fast'"):
+        linkwise.cluster.sort(str(medium), tmp_path / "out", by="k", strategy="fast")
+    with pytest.raises(linkwise.UsageError, match="- is a stream, which one node alone can read"):
+        linkwise.cluster.sort("-", tmp_path / "out", by="k")
+    pq.write_table(pa.table({"k": [[1], [2]]}), tmp_path / "lists.parquet")
+    with pytest.raises(linkwise.UsageError, match="'k' of type list"):
+        linkwise.cluster.sort(str(tmp_path / "lists.parquet"), tmp_path / "out", by="k")
+    (tmp_path / "lists.parquet").unlink()
     with pytest.raises(linkwise.UsageError, match="name files, or give a ray.data.Dataset"):
         linkwise.cluster.sort(keyed(10, 1), tmp_path / "out", by="k")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 no PAR1")
@@ -233,10 +243,9 @@ def wait_until(is_so: Callable[[], object], process: subprocess.Popen[str]) -> N
 
 
 def temporary_of_clusters() -> list[Path]:
-    from linkwise.cluster.ray_engine import temporary_target
+    from linkwise.cluster.ray_engine import temporary_targets
 
-    target = temporary_target()
-    return list(target.parent.glob(f".{target.name}.*"))
+    return [left for target in temporary_targets() for left in target.parent.glob(f".{target.name}.*")]
 
 
 def test_the_command_is_interrupted(medium, tmp_path):
@@ -299,11 +308,72 @@ def test_a_join_on_the_command_line(tmp_path):
     assert len(pq.read_table(tmp_path / "out")) == len(pq.read_table(tmp_path / "one.parquet"))
 
 
+def test_text_in_several_splits(nodes, tmp_path):
+    """Which one call reads, and hands on as it goes; files of no bytes are left out."""
+    table = keyed(800_000, 3)
+    pa.csv.write_csv(table, tmp_path / "a.csv")
+    (tmp_path / "b.csv").touch()
+    assert (tmp_path / "a.csv").stat().st_size > 8 << 20
+    names = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    report = linkwise.cluster.sort(names, tmp_path / "out", by="k", host_memory_limit=MEMORY)
+    assert report.rows == len(table) and report.partitions > 1
+    linkwise.sort_file(names, tmp_path / "one.parquet", by="k")
+    assert pq.read_table(tmp_path / "out").equals(pq.read_table(tmp_path / "one.parquet"))
+
+
+def test_a_cluster_of_this_machine_is_private(tmp_path):
+    """It has a token of its own, and its store spills to the named directory, of which nothing stays."""
+    source = write_parts(tmp_path / "in", keyed(2_000_000, 1), 8)
+    (tmp_path / "spilled").mkdir()
+    script = f"""
+import os, linkwise.cluster
+from linkwise.cluster import ray_engine
+start = ray_engine._start
+def started(**options):
+    assert len(os.environ["RAY_AUTH_TOKEN"]) == 64 and os.environ["RAY_AUTH_MODE"] == "token"
+    assert options["object_spilling_directory"].startswith({str(tmp_path / "spilled")!r})
+    start(**options)
+ray_engine._start = started
+report = linkwise.cluster.sort(
+    {str(source)!r}, {str(tmp_path / "out")!r}, by="k", address="local:2", host_memory_limit="32MiB",
+    temporary_directory={str(tmp_path / "spilled")!r})
+print(report.rows)
+"""
+    home = {**os.environ, "HOME": str(tmp_path / "nobody")}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=home)
+    assert ran.stdout == "2000000\n", ran.stderr
+    assert list((tmp_path / "spilled").iterdir()) == []
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_what_answers_is_no_cluster(answer, tmp_path):
+    pq.write_table(keyed(10, 1), tmp_path / "in.parquet")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(answer)
+                connection.recv(1) if not answer else None
+
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        command = [LINKWISE, "sort", str(tmp_path / "in.parquet"), "-o", str(tmp_path / "out"), "-k", "k"]
+        failed = subprocess.run(
+            [*command, "--cluster", address], capture_output=True, text=True, check=False, timeout=60
+        )
+    assert failed.returncode == 2 and len(failed.stderr.splitlines()) == 1
+    assert ("is not the head of a cluster" if answer else "nobody answers at") in failed.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         (["--cluster", "local:2", "--explain", "--gpus", "0"], "--explain, --gpus: not with --cluster"),
         (["--cluster", "local:none"], "a cluster of this machine is local:4"),
+        (["--cluster", "local"], "a cluster of this machine is local:4"),
+        (["--cluster", "ray://127.0.0.1:1"], "is no HOST:PORT"),
         (["--cluster", "127.0.0.1:1"], "nobody answers at 127.0.0.1:1"),
         (["--resume"], "name it with --cluster"),
     ],

@@ -377,7 +377,7 @@ def test_public_call() -> None:
         linkwise.join_count(*lists, machine="dgx-a100", strategy="cpu")
     with pytest.raises(UsageError, match="presorted= is for keys in host memory"):
         linkwise.join_indices(*lists, machine="dgx-a100", presorted=True)
-    with pytest.raises(UsageError, match="type <U1 is no array of keys"):
+    with pytest.raises(UsageError, match="type <U1 is no array of numbers"):
         linkwise.join_count([np.array(["a"])], [np.array(["b"])], machine="dgx-a100")
     swapped = [[part.astype(part.dtype.newbyteorder()) for part in parts] for parts in lists]
     for part in swapped[0]:

@@ -223,7 +223,7 @@ def clean(target: Any = None) -> list[str]:
     UsageError, Error
 
     """
-    removed = [str(path) for path in sweep_directories(ray_engine.temporary_target())]
+    removed = [str(path) for beside in ray_engine.temporary_targets() for path in sweep_directories(beside)]
     return removed if target is None else [*removed, *targets.clean(target_of(target))]
 
 
@@ -251,7 +251,7 @@ def run_on_ray(
         raise UsageError("name a directory to write; a dataset comes back of datasets alone")
     if options.resume and any(are_datasets):
         raise UsageError("only runs that read files can be resumed; start the run of a dataset again")
-    with ray_engine.open_engine(address, _memory(memory)) as engine:
+    with ray_engine.open_engine(address, _memory(memory), options.directory) as engine:
         given = [
             replace(side, source=Tables(ray_engine.tables_of(side.source))) if is_dataset else side
             for side, is_dataset in zip(sides, are_datasets, strict=True)

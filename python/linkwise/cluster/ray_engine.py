@@ -32,6 +32,10 @@ _STORE = 0.3  # of that, for the store
 _LAST_STARTED = Path("/tmp/ray/ray_current_cluster")
 """Where Ray notes the address of the cluster that was started last on this machine."""
 _ANSWERS_WITHIN = 5.0  # seconds
+_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # how a client begins, RFC 9113 §3.4; Ray's heads speak gRPC
+_SETTINGS = b"\x04"  # a type of frame, with which both sides begin
+_TYPE_AT = 3  # in the head of a frame
+_NO_SETTINGS = bytes(_TYPE_AT) + _SETTINGS + bytes(5)
 _ENDS_WITHIN = 10.0  # seconds
 _ABOUT_TO_END = 0.5  # seconds
 _LONGEST = 14  # bytes of the temporary directory's path: paths of sockets in it are limited to 107
@@ -102,13 +106,26 @@ class RayEngine:
         try:
             return self._ray.get(handle)
         except errors.RayTaskError as error:
-            raise error.cause if isinstance(error.cause, Exception) else Error(_last_line(error)) from None
-        except errors.OutOfMemoryError:
-            raise OutOfMemoryError(
-                "a node's memory was exceeded again and again; give workers less with --host-memory"
-            ) from None
+            cause = error.cause
+            if isinstance(cause, errors.RayError):
+                raise self._told(cause) from None
+            raise cause if isinstance(cause, Exception) else Error(_last_line(error)) from None
         except errors.RayError as error:
-            raise Error(f"the cluster has lost what it was working on: {_last_line(error)}") from None
+            raise self._told(error) from None
+
+    def _told(self, error: Exception) -> Error:
+        """What has befallen the cluster, in one line."""
+        errors = self._ray.exceptions
+        if isinstance(error, errors.OutOfMemoryError):
+            return OutOfMemoryError(
+                "a node's memory was exceeded again and again; give workers less with --host-memory"
+            )
+        if isinstance(error, errors.OutOfDiskError):
+            return Error(
+                "a node's disk is full, to which its object store spills; free some, or name another directory: of "
+                "local:N with -T, of other clusters with Ray's object_spilling_directory"
+            )
+        return Error(f"the cluster has lost what it was working on: {_last_line(error)}")
 
     def cancel(self, handles: Sequence[Handle], *, wait: bool = False) -> None:
         """See ``Engine``."""
@@ -132,25 +149,30 @@ def _last_line(error: Exception) -> str:
 
 
 @contextmanager
-def open_engine(address: str, memory: int | None) -> Iterator[RayEngine]:
+def open_engine(address: str, memory: int | None, spill_to: Path | None = None) -> Iterator[RayEngine]:
     """Connect to the cluster at an address, or start one on this machine; ``memory``: bytes for a worker, if given.
 
     Addresses: ``"local:N"``, N workers of this machine; ``"auto"``, the cluster of which it is a node; ``"HOST:PORT"``.
+    ``spill_to``: where the object store of ``"local:N"`` spills.
     """
+    is_local = address.partition(":")[0] == "local"
+    if is_local:
+        _ask_for_a_token()  # before Ray is imported
     ray = _ray()
     if ray.is_initialized():  # by the program itself
         yield _engine_of_cluster(memory)
         return
-    if address.startswith("local:"):
-        with _local_cluster(address, memory) as engine:
+    if is_local:
+        with _local_cluster(address, memory, spill_to) as engine:
             yield engine
         return
     try:
-        _start(address=_reachable(address))
+        with _without_rays_log():
+            _start(address=_reachable(address))
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(
-            f"there is no cluster at '{address}': {_last_line(error)}; start one with 'ray start --head', or take "
-            "local:N"
+            f"there is no cluster at '{address}' that takes this process: {_last_line(error)}; start one with 'ray "
+            "start --head', give its token in RAY_AUTH_TOKEN if it has one, or take local:N"
         ) from None
     try:
         yield _engine_of_cluster(memory)
@@ -159,16 +181,22 @@ def open_engine(address: str, memory: int | None) -> Iterator[RayEngine]:
 
 
 def _reachable(address: str) -> str:
-    """The address, if something answers there: Ray would retry for minutes. Raises ``ConnectionError``."""
+    """The address, if a head of Ray may answer there: Ray would retry for minutes. Raises ``ConnectionError``."""
     named = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
     if named == "auto" and _LAST_STARTED.exists():
         named = _LAST_STARTED.read_text(encoding="utf-8").strip()
     host, _, port = named.rpartition(":")
+    if "://" in named:
+        raise ConnectionError(f"{named} is no HOST:PORT")
     if host and port.isdecimal():
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN).close()
+            with socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN) as connection:
+                connection.sendall(_HTTP2 + _NO_SETTINGS)
+                answer = connection.recv(len(_NO_SETTINGS))
         except OSError as error:
             raise ConnectionError(f"nobody answers at {named} ({error.strerror or error})") from None
+        if answer[_TYPE_AT : _TYPE_AT + 1] != _SETTINGS:
+            raise ConnectionError(f"what answers at {named} is not the head of a cluster, whose port is mostly 6379")
     return address
 
 
@@ -188,8 +216,7 @@ def _engine_of_cluster(memory: int | None) -> RayEngine:
 
 
 @contextmanager
-def _local_cluster(address: str, memory: int | None) -> Iterator[RayEngine]:
-    _ask_for_a_token()
+def _local_cluster(address: str, memory: int | None, spill_to: Path | None) -> Iterator[RayEngine]:
     ray = _ray()
     count = address.removeprefix("local:")
     if not count.isdecimal() or not 1 <= int(count) <= 256:
@@ -199,11 +226,14 @@ def _local_cluster(address: str, memory: int | None) -> Iterator[RayEngine]:
     in_all = min(free, workers * memory) if memory else free
     store = max(int(in_all * _STORE), 80 << 20)
     gpus = _gpus()
-    with _temporary_directory() as folder:
-        # Ray makes its own directory accessible to everybody; the one around it is private to the user.
+    with (
+        _temporary_directory(_own_name(_short_directory())) as folder,
+        _temporary_directory(_own_name(spill_to or Path(tempfile.gettempdir()), "-spilled")) as spilled,
+    ):
+        # Ray makes its own directories accessible to everybody; those around them are private to the user.
         _start(
             num_cpus=workers, num_gpus=gpus, object_store_memory=store, include_dashboard=False,
-            _temp_dir=str(folder / "r"),
+            _temp_dir=str(folder / "r"), object_spilling_directory=str(spilled / "r"),
         )  # fmt: skip
         try:
             threads = max((os.cpu_count() or 1) // workers, 1)
@@ -232,16 +262,25 @@ def dataset_of(tables: list[Handle]) -> Any:
     return ray.data.from_arrow_refs(tables)
 
 
-def temporary_target() -> Path:
-    """The path beside which a cluster of this machine keeps its temporary directory; see ``AtomicDirectory``."""
+def temporary_targets() -> list[Path]:
+    """The paths beside which a cluster of this machine keeps temporary directories; see ``AtomicDirectory``."""
+    return [_own_name(_short_directory()), _own_name(Path(tempfile.gettempdir()), "-spilled")]
+
+
+def _short_directory() -> Path:
+    """The temporary directory, if its path is short enough for sockets."""
     folder = tempfile.gettempdir()
-    return Path(folder if len(folder) <= _LONGEST else "/tmp", f"lw{os.getuid()}")
+    return Path(folder if len(folder) <= _LONGEST else "/tmp")
+
+
+def _own_name(directory: Path, what: str = "") -> Path:
+    return directory / f"lw{os.getuid()}{what}"
 
 
 @contextmanager
-def _temporary_directory() -> Iterator[Path]:
+def _temporary_directory(beside: Path) -> Iterator[Path]:
     """A directory that only this user may read; those that dead drivers have left are removed first."""
-    folder = AtomicDirectory(temporary_target(), force=True)
+    folder = AtomicDirectory(beside, force=True)
     folder.__enter__()
     folder.path.chmod(0o700)
     try:
@@ -259,6 +298,20 @@ def _ask_for_a_token() -> None:
     names = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
     if "ray" not in sys.modules and not any(name in os.environ for name in names):
         os.environ.update(zip(names, ("token", secrets.token_hex(32)), strict=True))
+
+
+@contextmanager
+def _without_rays_log() -> Iterator[None]:
+    """Keep what Ray's core tells of each try to connect from standard error."""
+    name = "RAY_BACKEND_LOG_LEVEL"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "fatal"
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def _start(**options: Any) -> None:

@@ -72,13 +72,21 @@ class RunState:
         done = {number: facts for number, facts in done.items() if (self.folder.parent / facts.name).exists()}
         return State(
             _bounds(bounds.read_bytes()) if bounds.exists() else None, done if bounds.exists() else {},
-            lambda found: write_bytes(bounds, _bytes(found)), self._keep_partition,
+            lambda found: _keep(bounds, _bytes(found)), self._keep_partition,
         )  # fmt: skip
 
     def _keep_partition(self, number: int, facts: PartitionFacts) -> None:
         ends = None if facts.ends is None else base64.b64encode(to_bytes(facts.ends)).decode()
         told = {"name": facts.name, "rows": facts.rows, "size": facts.size, "received": facts.received, "ends": ends}
-        write_json(self.folder / f"partition-{number}.json", told)
+        _keep(self.folder / f"partition-{number}.json", json.dumps(told).encode())
+
+
+def _keep(path: Path, contents: bytes) -> None:
+    """Write a part of the checkpoint. An interrupt does not say that it is complete: it is no result."""
+    try:
+        write_bytes(path, contents)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt from None
 
 
 @contextmanager

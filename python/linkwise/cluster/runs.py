@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from linkwise import _core
 from linkwise._core import UsageError
 from linkwise.cluster.driver import Driver, OnProgress, Progress, Result, State
 from linkwise.cluster.engine import Call, Engine, Handle, run_all
@@ -22,15 +23,17 @@ from linkwise.cluster.work.join_job import JoinJob
 from linkwise.cluster.work.sort_job import SortJob
 from linkwise.cluster.work.splits import FileFacts, ObjectSplit, Relation, SourceFile, Split, everywhere, relation_of
 from linkwise.cluster.work.stages import Output, WorkerLimits, describe, look_at
+from linkwise.columns.gather_pyarrow import empty_table
 from linkwise.columns.inside import names_inside
 from linkwise.columns.sort_keys import Selection, SortKey
 from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
 from linkwise.files.listing import expand
 from linkwise.files.locations import PIPE, Location, RemoteFile, TableSource, target_of
-from linkwise.files.reading.readers import check_column_types
+from linkwise.files.reading.readers import check_column_types, open_table
 from linkwise.joining.tables import key_pairs
 from linkwise.runtime.execution import ExecutionOptions
+from linkwise.sorting.tables import order_of_table
 
 _FILES_AT_ONCE = 32  # that one call inspects
 
@@ -76,7 +79,8 @@ class RunOptions:
         to = None if target is None else target_of(target)
         if isinstance(to, Path) and to != PIPE:
             to = to.absolute()
-        ExecutionOptions(strategy=strategy)  # raises for an unknown strategy
+        if strategy != "auto":
+            _core.sort_strategy_from(strategy)  # raises for an unknown name
         return cls(target=to, force=force, resume=resume, directory=directory, on_progress=told, strategy=strategy)
 
 
@@ -159,7 +163,7 @@ class Run:
                 raise UsageError(f"{path} is in this process alone; name files, or give a ray.data.Dataset")
         named = list(map(everywhere, paths))
         groups = [named[first : first + _FILES_AT_ONCE] for first in range(0, len(paths), _FILES_AT_ONCE)]
-        found: dict[int, list[FileFacts]] = {}
+        found: dict[int, list[FileFacts | None]] = {}
         done = self._progress.stage("inspect", [len(group) for group in groups])
 
         def looked(number: int, handles: list[Handle]) -> None:
@@ -169,7 +173,10 @@ class Run:
         calls = (Call(look_at, (group, side.options)) for group in groups)
         run_all(self._engine, calls, self._engine.workers, looked)
         facts = [fact for number in range(len(groups)) for fact in found[number]]
-        return list(zip(paths, facts, strict=True))
+        known = [(path, fact) for path, fact in zip(paths, facts, strict=True) if fact is not None]
+        if not known:
+            open_table(paths[0], side.options)  # raises
+        return known
 
     def _relation(self, side: Side, facts: Sequence[tuple[Location, FileFacts]], split: int) -> Relation:
         if not isinstance(side.source, Tables):
@@ -206,6 +213,7 @@ def sort_job_of(keys_of: Callable[[pa.Schema], list[SortKey]], selection: Select
     def job_of(relations: Sequence[Relation], limits: WorkerLimits) -> tuple[Job, pa.Schema, list[SortKey]]:
         schema = relations[0].schema
         keys = keys_of(schema)
+        order_of_table(empty_table(schema), keys, ExecutionOptions(strategy="cpu"))  # raises for types without order
         return SortJob(schema, keys, selection, limits), schema, keys
 
     return job_of

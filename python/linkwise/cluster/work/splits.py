@@ -17,7 +17,7 @@ from linkwise.files.formats import TEXT_FORMATS, FileOptions
 from linkwise.files.locations import PIPE, Location, RemoteFile, is_pipe
 from linkwise.files.reading.conformed import ConformedReader, in_one_schema
 from linkwise.files.reading.reader import Piece, TableReader, in_parts
-from linkwise.files.reading.readers import keep_of_tables, open_table
+from linkwise.files.reading.readers import is_empty_text, keep_of_tables, open_table
 
 _TEXT_GROWS = 4  # the memory that a text file may take, as a multiple of its size
 
@@ -150,17 +150,26 @@ def _file_size(path: Location) -> int:
 
 
 def everywhere(path: Location) -> Location:
-    """The location for other processes, which have other working directories."""
+    """The location for other processes, which have other working directories. Raises ``UsageError`` for a pipe."""
+    if path == PIPE:
+        raise _one_node_alone(path)
     return path.absolute() if isinstance(path, Path) else path
 
 
-def inspect(paths: Sequence[Location], options: FileOptions) -> list[FileFacts]:
-    """The facts of some files, from their metadata. Raises ``Error``."""
-    found = []
+def _one_node_alone(path: Location) -> UsageError:
+    return UsageError(f"{path} is a stream, which one node alone can read; name files")
+
+
+def inspect(paths: Sequence[Location], options: FileOptions) -> list[FileFacts | None]:
+    """The facts of some files, from their metadata; ``None`` for text of no bytes. Raises ``Error``."""
+    found: list[FileFacts | None] = []
     for path in paths:
-        if path == PIPE or is_pipe(path):
-            raise UsageError(f"{path} is a stream, which one node alone can read; name files")
+        if is_pipe(path):
+            raise _one_node_alone(path)
         version = version_of(path)
+        if is_empty_text(path, options):
+            found.append(None)
+            continue
         reader = open_table(path, options)
         is_text = reader.format in TEXT_FORMATS
         pieces = reader.pieces()
@@ -198,7 +207,8 @@ def parts_of_text(file: SourceFile, most_bytes: int) -> Iterator[pa.Buffer]:
     reader = file.reader(None)
     parts = in_parts(reader.record_batches(most_bytes), reader.schema, most_bytes)
     yield to_bytes(next(parts, reader.schema.empty_table()))  # without rows there is still a schema
-    yield from map(to_bytes, parts)
+    for part in parts:  # not from a map: Ray sends to the generator, which a map cannot take
+        yield to_bytes(part)
     file.check_unchanged()
 
 

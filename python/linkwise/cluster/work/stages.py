@@ -136,7 +136,7 @@ class Output:
         return 0 if self.path is None else self.path.stat().st_size
 
 
-def look_at(fetch: Fetch, paths: Sequence[Location], options: FileOptions) -> list[FileFacts]:
+def look_at(fetch: Fetch, paths: Sequence[Location], options: FileOptions) -> list[FileFacts | None]:
     """The first stage: see ``inspect``."""
     del fetch
     return inspect(paths, options)

@@ -165,16 +165,17 @@ def open_readers(groups: Sequence[Sequence[Location]], options: FileOptions) -> 
     return readers
 
 
+def is_empty_text(path: Location, options: FileOptions) -> bool:
+    """Whether a file is text of no bytes, which other programs write for a part of a table without rows."""
+    with one_clear_line("read", path):
+        return size_of(path) == 0 and format_of(path, options.input_format) in TEXT_FORMATS
+
+
 def _with_contents(paths: Sequence[Location], options: FileOptions) -> Sequence[Location]:
-    """Of several files, those that are not empty text, which other programs write for parts of a table without rows."""
-
-    def is_empty(path: Location) -> bool:
-        with one_clear_line("read", path):
-            return size_of(path) == 0 and format_of(path, options.input_format) in TEXT_FORMATS
-
+    """Of several files, those that are not empty text."""
     if len(paths) == 1:
         return paths
-    return [path for path in paths if not is_empty(path)] or paths[:1]
+    return [path for path in paths if not is_empty_text(path, options)] or paths[:1]
 
 
 def check_column_types(options: FileOptions, there_are: Sequence[str]) -> None:
