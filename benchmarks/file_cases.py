@@ -124,12 +124,12 @@ def polars(sort: str, kind: str = "parquet") -> str:
     return f"import polars as pl; pl.{read}.{sort}.{how}"
 
 
-def duckdb_join(select: str) -> str:
-    return "c.sql('set preserve_insertion_order = false'); " + copy(select)
+def duckdb_join(select: str, kind: str = "parquet") -> str:
+    return "c.sql('set preserve_insertion_order = false'); " + copy(select, kind)
 
 
-def polars_join(then: str) -> str:
-    return f"import polars as pl; pl.scan_parquet('IN').join(pl.scan_parquet('RIGHT'), on='k', {then}"
+def polars_join(then: str, kind: str = "parquet") -> str:
+    return f"import polars as pl; pl.scan_{kind}('IN').join(pl.scan_parquet('RIGHT'), on='k', {then}"
 
 
 WRITTEN = ".sink_parquet('OUT', compression='snappy')"
@@ -202,6 +202,11 @@ CASES = [
         "join", 20_000_000, lines, ["--on", "k"],
         duckdb_join("select l.*, r.b, r.y from 'IN' l join 'RIGHT' r using (k)"), polars_join("how='inner')" + WRITTEN),
         [], right=heads, right_rows=2_000_000,
+    ),
+    Case(
+        "join of CSV", 5_000_000, lines, ["--on", "k"],
+        duckdb_join("select l.*, r.b, r.y from 'IN' l join 'RIGHT' r using (k)", "csv"),
+        polars_join("how='inner').sink_csv('OUT')", "csv"), [], suffix="csv", right=heads, right_rows=500_000,
     ),
     Case(
         "join at a quarter of the memory", 20_000_000, heads, ["--on", "k", "-S", "300MiB", "-T", "SPILL"],

@@ -373,6 +373,7 @@ def test_what_answers_is_no_cluster(answer, tmp_path):
         (["--cluster", "local:2", "--explain", "--gpus", "0"], "--explain, --gpus: not with --cluster"),
         (["--cluster", "local:none"], "a cluster of this machine is local:4"),
         (["--cluster", "local"], "a cluster of this machine is local:4"),
+        (["--cluster", "local:2", "-T", "/no/such/directory"], "cannot spill to /no/such/directory: No such file"),
         (["--cluster", "ray://127.0.0.1:1"], "is no HOST:PORT"),
         (["--cluster", "127.0.0.1:1"], "nobody answers at 127.0.0.1:1"),
         (["--resume"], "name it with --cluster"),

@@ -17,7 +17,6 @@ from linkwise.files.file_join import JoinRequest
 from linkwise.files.formats import FileOptions
 from linkwise.files.join_files import join_files
 from linkwise.files.locations import PIPE
-from linkwise.reports.console import console
 from linkwise.reports.summary import join_summary
 from linkwise.reports.trace import check_trace, write_join_trace
 from linkwise.runtime.execution import ExecutionOptions
@@ -138,6 +137,7 @@ def join(
     if trace is not None:
         write_join_trace(trace, report)
     if explain and not as_json:
+        from linkwise.reports.console import console  # noqa: PLC0415
         from linkwise.reports.terminal import print_join_explanation  # noqa: PLC0415
 
         print_join_explanation(console(to_stderr=True), report)

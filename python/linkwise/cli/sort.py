@@ -22,7 +22,6 @@ from linkwise.files.locations import PIPE, Location
 from linkwise.files.reading.reader import Reader
 from linkwise.files.sort_file import first_out_of_order_in, keys_of_files, names_inside_of, sort_paths
 from linkwise.machines.local import is_nominal
-from linkwise.reports.console import console
 from linkwise.reports.plots import check_picture, phase_picture
 from linkwise.reports.summary import summary, where_it_ran
 from linkwise.reports.trace import check_trace, write_trace
@@ -166,6 +165,7 @@ def _tell(report: SortReport, *, explain: bool, as_json: bool, to_stderr: bool) 
         typer.echo(json.dumps(told), err=to_stderr)
         return
     if explain or is_terminal(sys.stderr if to_stderr else sys.stdout):
+        from linkwise.reports.console import console  # noqa: PLC0415
         from linkwise.reports.terminal import print_explanation, print_report  # noqa: PLC0415
 
         (print_explanation if explain else print_report)(console(to_stderr=to_stderr), report)

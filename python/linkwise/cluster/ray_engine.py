@@ -281,7 +281,10 @@ def _own_name(directory: Path, what: str = "") -> Path:
 def _temporary_directory(beside: Path) -> Iterator[Path]:
     """A directory that only this user may read; those that dead drivers have left are removed first."""
     folder = AtomicDirectory(beside, force=True)
-    folder.__enter__()
+    try:
+        folder.__enter__()
+    except OSError as error:
+        raise UsageError(f"cannot spill to {beside.parent}: {error.strerror}; name an existing directory") from None
     folder.path.chmod(0o700)
     try:
         yield folder.path

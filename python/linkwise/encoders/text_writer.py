@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
 from functools import partial
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from linkwise._core import UsageError
 from linkwise.columns.gather import in_one_array
 from linkwise.columns.gather_pyarrow import bytes_of
+from linkwise.encoders.json_text import lines_of_json
 from linkwise.encoders.output_file import OutputFile
 from linkwise.encoders.part_writer import PartWriter
 
@@ -105,9 +103,7 @@ class JsonWriter(TextWriter):
 
     def _text_of(self, table: pa.Table, *, header: bool = False) -> pa.Buffer:
         del header
-        names, columns = table.column_names, [_without_nanoseconds(column) for column in table.columns]
-        rows = pa.table(columns, names).to_pylist()
-        return pa.py_buffer("".join(f"{_line_of(row)}\n" for row in rows).encode())
+        return lines_of_json(table)
 
 
 def _check(kind: pa.DataType, *, is_inside: bool) -> None:
@@ -120,35 +116,6 @@ def _check(kind: pa.DataType, *, is_inside: bool) -> None:
     inner = [kind.value_type] if types.is_dictionary(kind) else [kind.field(i).type for i in range(kind.num_fields)]
     for each in inner:
         _check(each, is_inside=True)
-
-
-def _without_nanoseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Nanosecond times as text, for which Python's times are too coarse; other columns as they are."""
-    if column.type == pa.time64("ns"):
-        return column.cast(pa.string())
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
-    return column
-
-
-def _line_of(row: dict[str, Any]) -> str:
-    try:
-        return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_as_text)
-    except ValueError:  # a NaN, or an infinity
-        return json.dumps(_finite(row), ensure_ascii=False, default=_as_text)
-
-
-def _finite(value: Any) -> Any:
-    """The value with NaN and infinities replaced by null."""
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _as_text(value: Any) -> str:
-    return str(value.isoformat() if hasattr(value, "isoformat") else value)
 
 
 class CarriedTextWriter(TextWriter):
