@@ -22,15 +22,17 @@ def in_blocks(function: Callable[[int], Any], count: int, block: int = BLOCK) ->
         return list(pool.map(function, range(0, count, block)))
 
 
-def in_order(functions: Iterable[Callable[[], Result]], most_ahead: int | None = None) -> Iterator[Result]:
-    """The results of functions, in order; the functions run in a thread pool.
+def in_order(
+    functions: Iterable[Callable[[], Result]], most_ahead: int | None = None, *, threads: int | None = None
+) -> Iterator[Result]:
+    """The results of functions, in order; the functions run in a thread pool, by default one for each core.
 
-    At most ``most_ahead`` of them, by default one for each core, are ahead of the consumer, running or done.
+    At most ``most_ahead`` of them, by default as many as there are threads, are ahead of the consumer, running or done.
     """
-    cores = len(os.sched_getaffinity(0))
-    most_ahead = cores if most_ahead is None else most_ahead
+    threads = len(os.sched_getaffinity(0)) if threads is None else threads
+    most_ahead = threads if most_ahead is None else most_ahead
     ahead: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(cores, "linkwise", initializer=_core.work_alone) as pool:
+    with ThreadPoolExecutor(threads, "linkwise", initializer=_core.work_alone) as pool:
         try:
             for function in functions:
                 ahead.append(pool.submit(function))

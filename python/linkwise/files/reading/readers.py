@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from linkwise.files.reading.conformed import ConformedReader, in_one_schema
 from linkwise.files.reading.parquet.parquet_reader import ParquetReader
 from linkwise.files.reading.reader import Reader, TableReader
 from linkwise.files.reading.several_tables import SeveralTables
+from linkwise.runtime.parallel import in_order
 
 _MAGIC: dict[bytes, Format] = {
     ARROW_FILE: "arrow",
@@ -47,6 +49,7 @@ _MAGIC: dict[bytes, Format] = {
     b"\x93NUMPY": "npy",
 }
 
+_REMOTE_AT_ONCE = 32  # files that are opened: each waits for its storage most of the time
 _SPOOLED_AT_ONCE = 16 << 20  # bytes
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 
@@ -158,11 +161,20 @@ def open_readers(groups: Sequence[Sequence[Location]], options: FileOptions) -> 
     if [path for paths in groups for path in paths].count(PIPE) > 1:
         raise UsageError("standard input can be named once")
     groups = [_with_contents(paths, options) for paths in groups]
-    opened = [[_open_one(path, options) for path in paths] for paths in groups]
+    opened = [_open_all(paths, options) for paths in groups]
     _check_formats(options, {reader.format for of_group in opened for reader in of_group})
     readers = [_together(of_group, paths) for of_group, paths in zip(opened, groups, strict=True)]
     check_column_types(options, list(dict.fromkeys(name for reader in readers for name in reader.columns)))
     return readers
+
+
+def _open_all(paths: Sequence[Location], options: FileOptions) -> list[Reader]:
+    """Readers of the files, opened several at a time: each waits for its storage, or has types to be inferred."""
+    opening = (partial(_open_one, path, options) for path in paths)
+    if len(paths) == 1 or any(isinstance(path, TableSource) or is_pipe(path) for path in paths):
+        return [opened() for opened in opening]
+    is_remote = any(isinstance(path, RemoteFile) for path in paths)
+    return list(in_order(opening, threads=_REMOTE_AT_ONCE if is_remote else None))
 
 
 def is_empty_text(path: Location, options: FileOptions) -> bool:

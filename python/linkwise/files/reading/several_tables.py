@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,9 @@ import pyarrow as pa
 from linkwise._typing import Rows
 from linkwise.files.reading.reader import Candidates, Found, Part, Reader, Seen, in_parts, not_looked_at, size_of_all
 from linkwise.interop.containers import Contents
+from linkwise.runtime.parallel import in_order
+
+_MANY_FOR_A_CORE = 2  # files, from which on each core reads one after the other; of fewer, all cores read each
 
 
 class SeveralTables(Reader):
@@ -28,7 +33,9 @@ class SeveralTables(Reader):
 
     def everything(self, seen: Seen = not_looked_at) -> Contents:
         """See ``Reader``."""
-        return pa.concat_tables([reader.everything(seen) for reader in self._readers])
+        reading = (partial(reader.everything, seen) for reader in self._readers)
+        are_many = len(self._readers) >= _MANY_FOR_A_CORE * len(os.sched_getaffinity(0))
+        return pa.concat_tables(in_order(reading) if are_many else (read() for read in reading))
 
     def batches(self, most_bytes: int) -> Iterator[Contents]:
         """See ``Reader``."""

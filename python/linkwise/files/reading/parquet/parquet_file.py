@@ -28,6 +28,7 @@ _LONG_PAGE = 1 << 20  # bytes that most writers put into a page at most, before 
 _PAGE = 1 << 16  # bytes that are read at once where memory is limited, …
 _BUFFER = 1 << 17  # … and of a local file where it is not
 _SAMPLED_GROUPS, _SAMPLED_ROWS = 4, 64  # to estimate the decoded size of a row
+_FEW_SAMPLES = 4  # which take less time than starting threads for them
 _PLAIN = {"PLAIN", "RLE", "BIT_PACKED"}  # encodings of plain values and of their levels
 
 
@@ -118,7 +119,8 @@ class ParquetFile(TableReader):
                     of_group[at] += chunk.total_uncompressed_size // max(chunk.num_values, 1) + offset - 4
                 else:
                     asked.append((at, name))
-        found = in_order(partial(self._bytes_of_first, groups[at], [name]) for at, name in asked)
+        sampling = (partial(self._bytes_of_first, groups[at], [name]) for at, name in asked)
+        found = in_order(sampling) if len(asked) > _FEW_SAMPLES else (sample() for sample in sampling)
         for (at, _), size in zip(asked, found, strict=True):
             of_group[at] += size
         return max(of_group)
