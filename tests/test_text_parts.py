@@ -7,6 +7,8 @@ import gzip
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +89,98 @@ def test_a_row_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("memory", ["1MiB", "64MiB"])
 def test_the_row_that_is_wrong_is_told(tmp_path: Path, memory: str) -> None:
     """Though with more memory, several parts are parsed at once."""
-    (tmp_path / "t.csv").write_text("k,v\n" + "1,2\n" * 2_000_000 + "1,2,3\n" + "1,2\n" * 2_000_000)
-    with pytest.raises(linkwise.Error, match="Row #2000002"):
-        linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by="k", strategy="cpu", host_memory_limit=memory)
+    names = "1,Row #7,CSV column #0"  # stay as they are in the message
+    for before, wrong, header, says in (
+        (2_000_000, "1,2,3", True, "Row #2000002"),  # in the beginning, of which types are inferred
+        (5_000_000, "1,2,3", True, "Row #5000002: Expected 2 columns, got 3: 1,2,3;"),
+        (5_000_000, names, True, f"Row #5000002: Expected 2 columns, got 3: {names};"),
+        (5_000_000, "1,z", False, "In column 'f1': Row #5000001: CSV conversion error to int64: invalid value 'z'"),
+    ):
+        rows = "1,2\n" * before + wrong + "\n" + "1,2\n" * 1_000_000
+        (tmp_path / "t.csv").write_text(("k,v\n" if header else "") + rows)
+        with pytest.raises(linkwise.Error, match=says):
+            linkwise.sort_file(
+                tmp_path / "t.csv", tmp_path / "o.csv", by="k" if header else "f0", header=header, strategy="cpu",
+                columns=None if header else ["f0", "f1"], host_memory_limit=memory,
+            )  # fmt: skip
+
+
+def test_the_line_of_json_that_is_wrong_is_told(tmp_path: Path) -> None:
+    lines = '{"a":1}\n' * 2_500_000 + '{"a":"x"}\n' + '{"a":1}\n' * 500_000
+    (tmp_path / "t.jsonl").write_text(lines)
+    for memory in ("64MiB", None):
+        with pytest.raises(linkwise.Error, match="changed from number to string in row 2500000; types are those"):
+            linkwise.sort_file(
+                tmp_path / "t.jsonl", tmp_path / "o.arrow", by="a", strategy="cpu", host_memory_limit=memory
+            )
+
+
+@pytest.mark.parametrize("how", [LITTLE, {"strategy": "cpu"}])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_objects_of_several_lines(tmp_path: Path, how: dict[str, Any], end: str) -> None:
+    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps({"a": key}, indent=1) for key in (2, 1)) + end)
+    linkwise.sort_file(tmp_path / "t.jsonl", tmp_path / "o.arrow", by="a", **how)
+    assert pa.ipc.open_file(tmp_path / "o.arrow").read_all()["a"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize("how", [{"strategy": "cpu", "host_memory_limit": "64KiB"}, {"strategy": "cpu"}])
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("t.csv", b"k,v\r\n" + b"5,x\r\n" * 100_000 + b"1,y", b"k,v\r\n1,y\r\n" + b"5,x\r\n" * 100_000),
+        ("t.jsonl", b'{"k":2}\r\n{"k":1}', b'{"k":1}\r\n{"k":2}\r\n'),
+        ("t.csv", b"k,v\n" + b"\xef\xbb\xbf2,b\n" * 200_000 + b"1,a\n", b"k,v\n1,a\n" + b"\xef\xbb\xbf2,b\n" * 200_000),
+    ],
+)
+def test_rows_stay_as_they_are(tmp_path: Path, name: str, text: bytes, expected: bytes, how: dict[str, Any]) -> None:
+    (tmp_path / name).write_bytes(text)
+    types = {"k": "string"} if name == "t.csv" else None
+    linkwise.sort_file(tmp_path / name, tmp_path / f"o-{name}", by="k", column_types=types, **how)
+    assert (tmp_path / f"o-{name}").read_bytes() == expected
+
+
+@pytest.mark.parametrize("how", [LITTLE, {"strategy": "cpu"}])
+@pytest.mark.parametrize("out", ["o.arrow", "o.csv"])
+def test_quotes_that_are_open_at_the_end(tmp_path: Path, out: str, how: dict[str, Any]) -> None:
+    """Are told, whatever the type and the line ends; a value of several lines is none of them."""
+    for text, types in (
+        (b'a,b\n3,x\n2,"3\n1,4""\n', None), (b'a,b\n3,x\n2,"3\n1,4\n', {"b": "binary"}),
+        (b'a,b\r3,x\r2,"3\r1,4\r0,6\r', None),
+    ):  # fmt: skip
+        (tmp_path / "t.csv").write_bytes(text)
+        with pytest.raises(linkwise.Error, match="a quote is open at its end; close it"):
+            linkwise.sort_file(tmp_path / "t.csv", tmp_path / out, by="a", column_types=types, **how)
+    for text in (b'a,b\n2,3\n1,"x\ny"\n\n\n\n', b'a,b\n2,3\n1,"x\ny"   \n'):
+        (tmp_path / "t.csv").write_bytes(text)
+        linkwise.sort_file(tmp_path / "t.csv", tmp_path / out, by="a", **how)
+
+
+@pytest.mark.parametrize("how", [LITTLE, {"strategy": "cpu"}])
+def test_one_line_without_an_end(tmp_path: Path, how: dict[str, Any]) -> None:
+    for header, text, by, rows in ((True, "a,b", "a", []), (False, "1,2", "f0", [{"f0": 1, "f1": 2}])):
+        (tmp_path / "t.csv").write_text(text)
+        linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.arrow", by=by, header=header, **how)
+        assert pa.ipc.open_file(tmp_path / "o.arrow").read_all().to_pylist() == rows
+        assert linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.csv", by=by, header=header, **how).rows == len(rows)
+        pq.write_table(pa.table({by: [1], "other": [3]}), tmp_path / "r.parquet")
+        joined = linkwise.join_file(
+            tmp_path / "t.csv", tmp_path / "r.parquet", tmp_path / "o.arrow", on=by, order="left", header=header,
+            column_types={by: "int64"},
+        )  # fmt: skip
+        assert joined.rows == len(rows)
+
+
+def test_streams_that_nobody_reads_to_the_end_end_with_the_program(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{n % 1000},{n}\n" for n in range(1_000_000)))
+    pq.write_table(pa.table({"a": range(1000)}), tmp_path / "r.parquet")
+    program = f"""
+import linkwise
+batches = linkwise.join_batches({str(tmp_path / "t.csv")!r}, {str(tmp_path / "r.parquet")!r}, on="a")
+print(batches.read_next_batch().num_rows > 0)
+"""
+    for _ in range(5):
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "True\n", "")
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl"])

@@ -186,6 +186,14 @@ void bind_rows(nb::module_& m) {
       },
       nb::arg("text"), nb::arg("delimiter"),
       "The position after the last complete row of a text that begins with a row; 0 if there is none.");
+  m.def(
+      "end_of_last_row",
+      [](const nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& text,
+         char delimiter) {
+        const nb::gil_scoped_release release;
+        return end_of_last_row({reinterpret_cast<const char*>(text.data()), text.size()}, delimiter);
+      },
+      nb::arg("text"), nb::arg("delimiter"), "The same.");
   m.def("rows_of_text", &rows_of_text_as_arrays, nb::arg("text"), nb::arg("delimiter"), nb::arg("keeps_blank"),
         "The rows of a whole text, unparsed: their bytes, including line ends, or None if these equal the text; and "
         "the rows' offsets.");

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -138,6 +140,19 @@ def _with_wide_indices(schema: pa.Schema, keys: Collection[str]) -> pa.Schema:
     return pa.schema([wide(field) for field in schema], schema.metadata)
 
 
+_RUNNING: weakref.WeakKeyDictionary[threading.Thread, threading.Event] = weakref.WeakKeyDictionary()
+_ENDS_WITHIN = 5.0  # seconds
+
+
+@atexit.register
+def _end_all() -> None:
+    """End the threads of streams that nobody has read to their end: Python's end would abort in the midst of them."""
+    for is_abandoned in _RUNNING.values():
+        is_abandoned.set()
+    for thread in list(_RUNNING):
+        thread.join(_ENDS_WITHIN)
+
+
 class BatchQueue:
     """A bounded queue of batches: a sort or join writes to it as to a file, and a consumer takes them out."""
 
@@ -160,12 +175,15 @@ class BatchQueue:
 
         thread = threading.Thread(target=run, name="linkwise", daemon=True)
         thread.start()
+        _RUNNING[thread] = self._is_abandoned
+        batch: pa.RecordBatch | BaseException | None = None
         try:
             while (batch := self._batches.get()) is not None:
                 if isinstance(batch, BaseException):
                     raise batch
                 yield batch
         finally:
+            del batch  # an error would refer to itself, and keep what it came through
             self._is_abandoned.set()
             thread.join()
 

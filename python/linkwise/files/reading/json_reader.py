@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
+import re
 from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
@@ -20,6 +21,7 @@ from linkwise.files.locations import Location, name_of
 from linkwise.files.reading.line_reader import MOST_DIGITS, LineReader, rows_of
 
 _LOOKED_AT = 100  # lines that determine the order of columns
+_ROW_AT = re.compile(r" in row (\d+)$")  # of a message, in the part that is parsed
 _DEEPEST = 200  # nesting depth of values
 
 
@@ -88,10 +90,11 @@ class JsonReader(LineReader):
                     yield batch
                     rows += batch.num_rows
         except pa.ArrowInvalid as error:
-            told = str(error).splitlines()[0]
+            told = _ROW_AT.sub(lambda found: f" in row {int(found[1]) + rows}", str(error).splitlines()[0])
+            where = "" if _ROW_AT.search(told) else f", at row {rows} or behind it"
             raise Error(
-                f"cannot read {name_of(self.path, 'read')}: {told}, at row {rows} or behind it; types are those of the "
-                "first lines: give the column's own with --types NAME=string"
+                f"cannot read {name_of(self.path, 'read')}: {told}{where}; types are those of the first lines, "
+                "and a column has one"
             ) from None
 
     def _parsed(self, _: int, text: memoryview) -> list[pa.RecordBatch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, BinaryIO, NoReturn
@@ -26,6 +27,7 @@ MOST_DIGITS = 38  # of a decimal of 128 bits
 _LEAST_BLOCK = 1 << 20  # bytes, where memory is limited
 _BYTES_OF_TEXT = 3  # in memory, per byte that is being parsed: the text and its columns
 _LONGEST_ROW = 256 << 20  # bytes; a row may exceed a block
+_LINE_END = re.compile(rb"[\r\n]")
 
 
 class LineReader(TableReader):
@@ -81,7 +83,8 @@ class LineReader(TableReader):
             text += more
         return text
 
-    def _end_of_last_row(self, text: bytes) -> int:
+    def _end_of_last_row(self, text: Any) -> int:
+        """Behind the last whole row of a text that begins with a row."""
         return _core.end_of_last_row(text, self._delimiter) if self._delimiter else text.rfind(b"\n") + 1
 
     def _beside_rows(self, batches: list[pa.RecordBatch], text: Any, *, has_names: bool) -> list[pa.RecordBatch]:
@@ -137,26 +140,30 @@ class LineReader(TableReader):
             yield from batches
 
     def _parts(self, source: Any, size: int) -> Iterator[memoryview]:
-        """The text in parts of whole rows, of about ``size`` bytes. Raises ``Error`` where a row has no end."""
-        text = b""
-        while part := source.read(size):
-            text += part
-            end = self._end_of_last_row(text)
-            if end:
-                yield memoryview(text)[:end]
-                text = text[end:]
-            elif len(text) > _LONGEST_ROW:
+        """The text in parts of whole rows, of about ``size`` bytes. Raises ``Error`` where a row has no end.
+
+        The last part is all that is left: an end of the last row, or of an object of several lines, may be missing.
+        """
+        text, wanted = source.read(size), size
+        while text:
+            more = source.read(wanted)
+            end = self._end_of_last_row(text) if more else len(text)
+            if not more:
+                self._check_closed(text)
+            elif not end and len(text) > _LONGEST_ROW:
                 raise Error(
                     f"cannot read {name_of(self.path, 'read')}: a row takes more than {_LONGEST_ROW >> 20} MiB; is a "
                     "quote missing?"
                 )
-        if text:
-            self._check_closed(text)
-            yield memoryview(text)
+            if end:
+                yield memoryview(text)[:end]
+            text = text[end:] + more
+            wanted = size if end else len(text)  # a long row is looked at from its beginning: but few times
 
-    def _check_closed(self, last_row: bytes) -> None:
+    def _check_closed(self, text: bytes) -> None:
         """Raise ``Error`` if a quote is open at the end of the text: the rows behind it would be part of a value."""
-        if b"\n" in last_row and not self._end_of_last_row(last_row + b"\n"):
+        last_row = text[self._end_of_last_row(text) :]
+        if has_line_end(last_row) and not self._end_of_last_row(last_row + b"\n"):
             self._fail_to_close()
 
     def _tell_of_wide_integers(self, name: str, kind: pa.DataType, advice: str = "") -> None:
@@ -165,6 +172,11 @@ class LineReader(TableReader):
 
     def _fail_to_close(self) -> NoReturn:
         raise Error(f"cannot read {name_of(self.path, 'read')}: a quote is open at its end; close it")
+
+
+def has_line_end(text: bytes | memoryview) -> bool:
+    """Whether there is any, in quotes or not."""
+    return _LINE_END.search(text) is not None
 
 
 def rows_of(text: Any, delimiter: str, *, keeps_blank: bool) -> pa.Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import os
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -12,16 +11,17 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv
 
+from linkwise import _core
 from linkwise._arrow import pc
 from linkwise._core import Error, UsageError
 from linkwise._typing import Format
 from linkwise.files.formats import FileOptions, arrow_type, one_clear_line
 from linkwise.files.locations import Location, name_of
-from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, MOST_DIGITS, LineReader, rows_of
+from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, MOST_DIGITS, LineReader, has_line_end, rows_of
 
 _LONGEST_TOLD = 300  # characters of PyArrow's message
-_ENDS_QUOTED = b'"\r\n'  # how a text ends whose last value is quoted, line end included
-_LINE_END = re.compile(rb"[\r\n]")
+_ROW_AT = re.compile(r"^((?:In CSV column #\d+: |CSV parse error: )?Row #)(\d+)")  # of a message; behind it is text
+_COLUMN_AT = re.compile(r"(?<=^In )CSV column #(\d+)")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _FIRST_LOOK = 1 << 10  # values
 _EXACT_DIGITS = 15  # of integers that doubles hold
@@ -37,10 +37,9 @@ class TextReader(LineReader):
         self._types = {name: arrow_type(alias) for name, alias in options.column_types.items()}
         with one_clear_line("read", path):
             beginning = self._beginning()
-            if options.header and beginning and not _LINE_END.search(beginning):  # which PyArrow asks for
-                beginning += b"\n"
-                if self._pipe is not None:
-                    self._first = beginning
+            self._is_one_line = bool(beginning) and not has_line_end(beginning)
+            if self._is_one_line:
+                beginning += b"\n"  # which PyArrow asks for
             schema = self._open_whole(beginning, self._types).schema
             if len(schema) == 1:
                 self._has_blank_lines = True
@@ -99,7 +98,7 @@ class TextReader(LineReader):
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
         rows = 0  # before the part being parsed, within which PyArrow counts rows in its messages
         try:
-            if most_bytes is None and self._pipe is None:
+            if most_bytes is None and self._pipe is None and not self._is_one_line:
                 try:
                     yield from self._read_on_all_cores()
                     return
@@ -109,10 +108,12 @@ class TextReader(LineReader):
             with contextlib.closing(self._source()) as source:
                 for batch in self._parsed_on_all_cores(source, most_bytes, self._parsed):
                     yield batch
-                    rows += batch.num_rows
+                    rows += batch.num_rows + int(self._header and not rows)  # PyArrow counts the header as well
         except pa.ArrowInvalid as error:
-            told = re.sub(r"CSV column #(\d+)", self._named, str(error).splitlines()[0][:_LONGEST_TOLD])
-            told = re.sub(r"Row #(\d+)", lambda found: f"Row #{int(found[1]) + rows}", told)
+            told = _ROW_AT.sub(
+                lambda found: f"{found[1]}{int(found[2]) + rows}", str(error).splitlines()[0][:_LONGEST_TOLD]
+            )
+            told = _COLUMN_AT.sub(self._named, told)
             raise Error(
                 f"cannot read {name_of(self.path, 'read')}: {told}; types are those of the first lines: give the "
                 "column's own with --types NAME=string"
@@ -123,17 +124,10 @@ class TextReader(LineReader):
         how = pa.csv.ReadOptions(block_size=BLOCK_OF_A_CORE, autogenerate_column_names=not self._header)
         if self.carried is None:
             source = pa.OSFile(str(self.path))
-            try:
-                found: pa.Table = pa.csv.read_csv(source, how, self._parsing, self._conversion(self._types))
-            except pa.ArrowInvalid as error:
-                if "Empty CSV file" in str(error):  # a header without a line end
-                    return []
-                raise
+            found: pa.Table = pa.csv.read_csv(source, how, self._parsing, self._conversion(self._types))
             self._check_end(found)
             return list(found.to_batches())
         text = self._map()
-        if self._header and not _LINE_END.search(text):
-            return []
         conversion = self._conversion(self._types, self._parsed_names)
         found = pa.csv.read_csv(pa.BufferReader(text), how, self._parsing, conversion)
         return self._beside_rows(list(found.to_batches()), text, has_names=self._header)
@@ -141,21 +135,23 @@ class TextReader(LineReader):
     def _check_end(self, rows: pa.Table) -> None:
         """Raise ``Error`` if a quote is open at the end of the file."""
         last = rows.column(-1)[-1].as_py() if rows.num_columns and rows.num_rows else None
-        if isinstance(last, str) and "\n" in last:
-            with open(str(self.path), "rb") as file:
-                file.seek(-min(len(_ENDS_QUOTED), os.path.getsize(file.fileno())), os.SEEK_END)
-                if b'"' not in file.read():
-                    self._fail_to_close()
+        letters = last.encode() if isinstance(last, str) else last
+        if isinstance(letters, bytes) and has_line_end(letters):  # as of all that is behind an open quote
+            whole = _core.MappedFile(str(self.path)).bytes
+            self._check_closed(whole[self._end_of_last_row(whole) :].tobytes())
 
     def _parsed(self, number: int, text: memoryview) -> list[pa.RecordBatch]:
         """The rows of a part, on any thread. Raises ``ArrowInvalid``."""
+        whole = text
         if number and bytes(text[: len(codecs.BOM_UTF8)]) == codecs.BOM_UTF8:  # PyArrow would strip it
-            text = memoryview(codecs.BOM_UTF8 + text)
+            whole = memoryview(codecs.BOM_UTF8 + text)
+        if not has_line_end(text):  # which PyArrow asks for
+            whole = memoryview(bytes(whole) + b"\n")
         has_names = self._header and not number
         names = None if has_names else self._all_names
         if self.carried is None:
-            return list(self._open_whole(text, self._types, names=names))
-        parsed = list(self._open_whole(text, self._types, self._parsed_names, names))
+            return list(self._open_whole(whole, self._types, names=names))
+        parsed = list(self._open_whole(whole, self._types, self._parsed_names, names))
         return self._beside_rows(parsed, text, has_names=has_names)
 
     def _named(self, number: re.Match[str]) -> str:
