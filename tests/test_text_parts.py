@@ -157,7 +157,9 @@ def test_quotes_that_are_open_at_the_end(tmp_path: Path, out: str, how: dict[str
 
 @pytest.mark.parametrize("how", [LITTLE, {"strategy": "cpu"}])
 def test_one_line_without_an_end(tmp_path: Path, how: dict[str, Any]) -> None:
-    for header, text, by, rows in ((True, "a,b", "a", []), (False, "1,2", "f0", [{"f0": 1, "f1": 2}])):
+    for header, text, by, rows in ((True, "a,b", "a", []), (False, "1,2", "f0", [{"f0": 1, "f1": 2}]),
+        (False, "1,2\r", "f0", [{"f0": 1, "f1": 2}]), (False, '1,"2\n"', "f0", [{"f0": 1, "f1": "2\n"}]),
+    ):  # fmt: skip
         (tmp_path / "t.csv").write_text(text)
         linkwise.sort_file(tmp_path / "t.csv", tmp_path / "o.arrow", by=by, header=header, **how)
         assert pa.ipc.open_file(tmp_path / "o.arrow").read_all().to_pylist() == rows

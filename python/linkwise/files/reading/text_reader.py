@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
@@ -20,6 +21,7 @@ from linkwise.files.locations import Location, name_of
 from linkwise.files.reading.line_reader import BLOCK, BLOCK_OF_A_CORE, MOST_DIGITS, LineReader, has_line_end, rows_of
 
 _LONGEST_TOLD = 300  # characters of PyArrow's message
+_MOSTLY_A_ROW = 1 << 16  # bytes, of which one row mostly takes fewer
 _ROW_AT = re.compile(r"^((?:In CSV column #\d+: |CSV parse error: )?Row #)(\d+)")  # of a message; behind it is text
 _COLUMN_AT = re.compile(r"(?<=^In )CSV column #(\d+)")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
@@ -36,9 +38,9 @@ class TextReader(LineReader):
         self._null_string = options.null_string
         self._types = {name: arrow_type(alias) for name, alias in options.column_types.items()}
         with one_clear_line("read", path):
-            beginning = self._beginning()
-            self._is_one_line = bool(beginning) and not has_line_end(beginning)
-            if self._is_one_line:
+            text = beginning = self._beginning()
+            self._is_one_row = bool(beginning) and not self._has_row_end(beginning)
+            if self._is_one_row:
                 beginning += b"\n"  # which PyArrow asks for
             schema = self._open_whole(beginning, self._types).schema
             if len(schema) == 1:
@@ -50,7 +52,7 @@ class TextReader(LineReader):
             self._types = {name: self.schema.field(name).type for name in schema.names if schema.names.count(name) == 1}
         self._all_names = list(schema.names)
         if options.header:
-            self.header_as_it_is = rows_of(beginning, delimiter, keeps_blank=False)[0].as_py()
+            self.header_as_it_is = rows_of(text, delimiter, keeps_blank=False)[0].as_py()
         self._can_be_carried = options.header or not beginning.startswith(codecs.BOM_UTF8)
         for field in self.schema:
             if pa.types.is_binary(field.type) and field.name not in options.column_types:
@@ -98,7 +100,7 @@ class TextReader(LineReader):
     def _read(self, most_bytes: int | None) -> Iterator[pa.RecordBatch]:
         rows = 0  # before the part being parsed, within which PyArrow counts rows in its messages
         try:
-            if most_bytes is None and self._pipe is None and not self._is_one_line:
+            if most_bytes is None and self._pipe is None and not self._is_one_row:
                 try:
                     yield from self._read_on_all_cores()
                     return
@@ -145,7 +147,7 @@ class TextReader(LineReader):
         whole = text
         if number and bytes(text[: len(codecs.BOM_UTF8)]) == codecs.BOM_UTF8:  # PyArrow would strip it
             whole = memoryview(codecs.BOM_UTF8 + text)
-        if not has_line_end(text):  # which PyArrow asks for
+        if not self._has_row_end(text):  # which PyArrow asks for
             whole = memoryview(bytes(whole) + b"\n")
         has_names = self._header and not number
         names = None if has_names else self._all_names
@@ -153,6 +155,10 @@ class TextReader(LineReader):
             return list(self._open_whole(whole, self._types, names=names))
         parsed = list(self._open_whole(whole, self._types, self._parsed_names, names))
         return self._beside_rows(parsed, text, has_names=has_names)
+
+    def _has_row_end(self, text: bytes | memoryview) -> bool:
+        letters = np.frombuffer(text, np.uint8)
+        return bool(self._end_of_last_row(letters[:_MOSTLY_A_ROW]) or self._end_of_last_row(letters))
 
     def _named(self, number: re.Match[str]) -> str:
         at = int(number[1])
