@@ -40,7 +40,8 @@ from linkwise.bench.results import commit, cores, now
 RIGHT = "right.parquet"
 BOUNDS = ("codec", "decode", "start")
 WARM_CODEC = (
-    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import codec_only; codec_only.copy('IN', out='OUT')"
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+    "import codec_only; codec_only.copy('IN', out='OUT')"
 )
 # All programs start as they do where packages were installed as usual: with their bytecode, which the first run writes.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
