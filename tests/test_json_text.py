@@ -41,7 +41,7 @@ def columns_of(random: np.random.Generator, rows: int) -> dict[str, pa.Array]:
     made = {
         "whole": (numbers, pa.int64()), "unsigned": (chosen([0, (1 << 64) - 1]), pa.uint64()),
         "f64": (floats, pa.float64()), "f32": (floats, pa.float32()),
-        "f16": (random.random(rows).tolist(), pa.float16()),
+        "f16": ([*random.random(rows).astype("f2")], pa.float16()),
         "flag": (chosen([True, False]), pa.bool_()), "text": (words, pa.string()), "wide": (words, pa.large_string()),
         "view": (words, pa.string_view()), "plain": (plain, pa.string()),
         "date": (random.integers(-700_000, 2_900_000, rows).tolist(), pa.int32()), "none": ([None] * rows, pa.null()),
@@ -69,7 +69,8 @@ def test_lines_are_those_of_python(seed: int) -> None:
     table = pa.concat_tables([table.slice(3, 200), table.slice(300, 77)])
     found = lines_of_json(table).to_pybytes().decode().split("\n")
     assert found.pop() == "" and len(found) == len(table)
-    for line, row in zip(found, table.to_pylist(), strict=True):
+    as_doubles = table.set_column(table.column_names.index("f16"), "f16", table["f16"].cast(pa.float64()))
+    for line, row in zip(found, as_doubles.to_pylist(), strict=True):  # older PyArrow makes NumPy's of half floats
         # Python and PyArrow write exponents of floats differently; their values, types and signs are the same.
         assert repr(json.loads(line)) == repr(json.loads(line_of_json(row)))
     others = table.drop_columns(["f64", "f32", "f16"])

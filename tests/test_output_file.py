@@ -115,6 +115,8 @@ def test_space_that_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with (tmp_path / "f").open("w+b") as file:
         out = OutputFile(file, 10_000, side_by_side=True)
         out.expect(1 << 62)
+        while not asked:
+            time.sleep(0.001)
         out.write(b"little")
         out.flush()
     assert (tmp_path / "f").read_bytes() == b"little" and len(asked) == 1

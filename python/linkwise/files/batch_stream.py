@@ -7,6 +7,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -170,7 +171,7 @@ class BatchQueue:
                 self._put(None)
             except BaseException as error:
                 self._made.cancel()
-                if not self._is_abandoned.is_set():
+                with suppress(Cancelled):
                     self._put(error)
 
         thread = threading.Thread(target=run, name="linkwise", daemon=True)
