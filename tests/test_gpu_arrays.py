@@ -90,6 +90,9 @@ def test_arrays_of_other_layouts_stand_in_as_well() -> None:
         assert np.array_equal(found, np.sort(array)) and np.array_equal(array, before)
         _, (carried,) = linkwise.sort([np.array([2, 1, 0])], payload=[array], machine="h200x8")
         assert np.array_equal(carried, array[::-1])
+    values = np.array([1, 2j, 3])  # complex numbers are carried as well
+    _, (carried,) = linkwise.sort([np.array([2, 1, 0])], payload=[values], machine="h200x8")
+    assert np.array_equal(carried, values[::-1])
 
 
 def devices(count: int) -> list[int]:

@@ -21,7 +21,6 @@ from linkwise.runtime.execution import ExecutionOptions, memory_limit_of
 from linkwise.runtime.session import open_session
 
 _CUDA = 2  # kDLCUDA
-_MOST_BYTES = 8  # of a number
 
 
 def _as_array(value: Any) -> Any:
@@ -102,15 +101,15 @@ def dtype_of(array: Any) -> np.dtype[Any]:
         return np.dtype(object)
 
 
-def as_on_gpu(array: Any) -> Any:
+def as_on_gpu(array: Any, kinds: str = "iuf") -> Any:
     """``as_numbers`` of an array as the core takes it: one of NumPy, for one on a GPU, in native order, and writable.
 
-    Raises ``UsageError`` for elements that are no numbers.
+    Raises ``UsageError`` for elements of other kinds, as NumPy calls them, and for long doubles, which GPUs lack.
     """
     array = as_numbers(array)
     if not isinstance(array, np.ndarray):
         return array
-    if array.dtype.kind not in "iuf" or array.dtype.itemsize > _MOST_BYTES:
+    if array.dtype.kind not in kinds or array.dtype.char in "gG":
         raise UsageError(f"an array of type {array.dtype} is no array of numbers on a GPU")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     return np.require(native, requirements=["C", "W"])

@@ -75,7 +75,7 @@ class GpuSort:
         """The sorted arrays (with a payload: two lists), and optionally a report, which waits until all is done."""
         began = time.perf_counter()
         with open_where_they_lie(self._execution, on_gpus=self._is_real, done="sorted") as runtime:
-            carried = [as_on_gpu(array) for array in self._payload or []]
+            carried = [as_on_gpu(array, kinds="iufc") for array in self._payload or []]
             result = self._sorted(runtime, carried, self._in_their_library)
             return result, self._report(runtime, began) if with_report else None
 
