@@ -24,7 +24,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pyarrow as pa
 
 from linkwise.cli.main import _WithoutPandas
+from linkwise.columns.string_codes import StringCodes
 from linkwise.files.formats import FileOptions
+from linkwise.files.reading.reader import Stored
 from linkwise.files.reading.readers import open_reader
 from linkwise.files.writing.writer import Writer
 
@@ -33,9 +35,16 @@ def copy(*sources: str, out: str) -> None:
     """Decode all rows, and encode them; of two tables, those of their join."""
     options = FileOptions()
     readers = [open_reader([Path(source)], options) for source in sources]
-    table = beside(*(reader.everything() for reader in readers))
-    with Writer(Path(out), options, like=readers[0], schema=table.schema) as writer:
-        writer.write_parts(table.num_rows, table.nbytes // table.num_rows, table.slice)
+    stored = readers[0].storable(0) if len(readers) == 1 else Stored([], [])  # as sorts keep them
+    codes = StringCodes(stored.strings)
+    readers[0].read_stored(stored)
+    table = beside(*(reader.everything(codes.coded) for reader in readers))
+    schema = readers[0].schema if len(readers) == 1 else table.schema
+    with Writer(Path(out), options, like=readers[0], schema=schema) as writer:
+        writer.write_parts(
+            table.num_rows, table.nbytes // table.num_rows,
+            lambda first, count: codes.with_dictionaries(table.slice(first, count)),
+        )  # fmt: skip
         writer.flush()
 
 

@@ -211,6 +211,22 @@ def test_options_of_sort_file(tmp_path: Path) -> None:
             wrong()
 
 
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "none"])
+def test_a_join_compresses_the_columns_of_both_sides(codec: str, tmp_path: Path) -> None:
+    """As those of the left side are, also those that are renamed or inside of others."""
+    left = pa.table({"k": np.arange(1000), "v": np.arange(1000)})
+    right = left.append_column("s", pa.array([{"a": at, "b": [at]} for at in range(1000)]))
+    pq.write_table(left, tmp_path / "left.parquet", compression=codec)
+    pq.write_table(right, tmp_path / "right.parquet")
+    out = tmp_path / "out.parquet"
+    linkwise.join_file(tmp_path / "left.parquet", tmp_path / "right.parquet", out, "k")
+    group = pq.read_metadata(out).row_group(0)
+    found = {group.column(at).path_in_schema: group.column(at).compression for at in range(group.num_columns)}
+    assert found == dict.fromkeys(
+        ("k", "v", "v_right", "s.a", "s.b.list.element"), {"none": "UNCOMPRESSED"}.get(codec, codec.upper())
+    )
+
+
 @pytest.mark.skipif(not hasattr(pa, "decimal32"), reason="this PyArrow has no narrow decimals")
 @pytest.mark.parametrize("kind", ["decimal32", "decimal64"])
 def test_narrow_decimals(kind: str, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_files_of_others(by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(file_sort, "StringCodes", lambda names: coded.append(names) or StringCodes(names))
     table, source, out = table_of(), tmp_path / "in.parquet", tmp_path / "out.parquet"
     written(source, table, by)
-    assert {"flag", "city"} <= {*ParquetReader(source).strings_with_few_values()} < {*table.column_names}
+    assert {"flag", "city"} <= {*ParquetReader(source).storable(0).strings} < {*table.column_names}
     before = pq.read_table(source)
     expected = before.take(pc.sort_indices(before["k"]))
     for how in ({}, {"verify": "all"}, {"dictionary": "none"}, {"columns": ["k", "city", "flag"]}):

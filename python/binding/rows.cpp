@@ -10,6 +10,7 @@
 
 #include "bindings.hpp"
 #include "linkwise/primitives/host/arrow.hpp"
+#include "linkwise/primitives/host/big_endian.hpp"
 #include "linkwise/primitives/host/json_depth.hpp"
 #include "linkwise/primitives/host/row_keys.hpp"
 #include "linkwise/primitives/host/text_rows.hpp"
@@ -75,6 +76,18 @@ nb::tuple rows_of_text_as_arrays(
   return nb::make_tuple(
       rows->letters ? nb::cast(numpy_of<std::uint8_t>(std::move(*rows->letters), letters)) : nb::none(),
       numpy_of<std::int64_t>(std::move(rows->offsets), rows->count + 1));
+}
+
+nb::object decoded_big_endian(
+    const nb::ndarray<const std::uint8_t, nb::ro, nb::c_contig, nb::device::cpu, nb::ndim<1>>& from, std::size_t bytes,
+    std::size_t number_bytes) {
+  const std::uint64_t size = bytes == 0 ? 0 : from.size() / bytes * number_bytes;
+  std::optional<HugePageBuffer> numbers;
+  {
+    const nb::gil_scoped_release release;
+    decode_big_endian({from.data(), from.size()}, bytes, number_bytes, numbers.emplace(size).data());
+  }
+  return nb::cast(numpy_of<std::uint8_t>(std::move(*numbers), size));
 }
 
 nb::object huge_bytes(std::uint64_t bytes) { return nb::cast(numpy_of<std::uint8_t>(HugePageBuffer(bytes), bytes)); }
@@ -160,6 +173,9 @@ void bind_rows(nb::module_& m) {
           "first_descent", [](const OwnedRowKeys& self) { return self.keys().first_descent(); },
           nb::call_guard<nb::gil_scoped_release>());
   m.def("can_be_key", &can_be_key, nb::arg("type"), "Whether columns of an Arrow type can be keys.");
+  m.def("decode_big_endian", &decoded_big_endian, nb::arg("integers"), nb::arg("bytes"), nb::arg("number_bytes"),
+        "The bytes of numbers of 4 or 8 bytes, from signed integers of fewer bytes, the most significant first. "
+        "Releases the GIL.");
   m.def("huge_bytes", &huge_bytes, nb::arg("bytes"),
         "An uninitialised byte array on huge pages; some of the memory of freed arrays is kept for reuse.");
   m.def(

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from linkwise._arrow import pa
+from linkwise.columns.gather import rows_of_rows
 from linkwise.columns.key_types import is_valid, stored_numbers
+
+_FIRST_LOOK = 1 << 12  # rows, among which a few values mostly occur
 
 
 class StringCodes:
@@ -64,18 +67,17 @@ class _Codes:
         indices, valid = _numbers_of(chunk.indices)
         if len(indices) and int(indices.view(np.uint32).max()) >= max(len(codes), valid is not None):
             raise pa.ArrowInvalid("an index that its dictionary does not have")
-        return _array_of(codes.take(indices, mode="clip") if len(codes) else indices, valid)
+        return _array_of(_mapped(codes, indices) if len(codes) else indices, valid)
 
     def with_dictionary(self, codes: pa.Array) -> pa.DictionaryArray:
         """An array of the values with these codes; its dictionary has those that occur, in order."""
         values, ranks = self._in_order()
         numbers, valid = _numbers_of(codes)
-        numbers = ranks[numbers]
-        is_here = np.zeros(len(ranks), bool)
-        is_here[numbers if valid is None else numbers[valid.view(bool)]] = True
+        is_here = _occurring(numbers if valid is None else numbers[valid.view(bool)], len(ranks))[ranks.argsort()]
         if not is_here.all():  # with fewer values, the file may number them by fewer bits
-            numbers = np.maximum(np.cumsum(is_here, dtype=np.int32) - 1, 0)[numbers]
+            ranks = np.maximum(np.cumsum(is_here, dtype=np.int32) - 1, 0)[ranks]
             values = list(compress(values, is_here))
+        numbers = _mapped(ranks, numbers)
         offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
         dictionary = pa.Array.from_buffers(self.kind, len(values), buffers)
@@ -90,6 +92,21 @@ class _Codes:
                 ranks[[self._known[value] for value in values]] = np.arange(len(values), dtype=np.int32)
                 self._ordered = values, ranks
             return self._ordered
+
+
+def _occurring(codes: Any, count: int) -> Any:
+    """Which of ``count`` codes occur; mostly, the first rows show that all do."""
+    are = np.zeros(count, bool)
+    for some in (codes[:_FIRST_LOOK], codes[_FIRST_LOOK:]):
+        are[some] = True
+        if are.all():
+            break
+    return are
+
+
+def _mapped(values: Any, places: Any) -> Any:
+    """``values[places]``, of places that are there."""
+    return rows_of_rows(values.view(np.uint32), places.view(np.uint32)).view(np.int32)
 
 
 def _numbers_of(array: pa.Array) -> tuple[Any, Any]:

@@ -12,7 +12,8 @@ TAIL = 4 + len(MAGIC)
 # Of FileMetaData:
 VERSION, SCHEMA, FILE_ROWS, ROW_GROUPS, KEY_VALUES = 1, 2, 3, 4, 5
 # Of SchemaElement:
-TYPE, CHILDREN = 1, 5
+TYPE, NAME, CHILDREN = 1, 4, 5
+OF_DECIMALS = (6, 7, 8, 10)  # converted type, scale, precision, logical type
 # Of RowGroup:
 COLUMNS, GROUP_BYTES, GROUP_ROWS, GROUP_OFFSET, ORDINAL = 1, 2, 3, 5, 7
 # Of ColumnChunk:

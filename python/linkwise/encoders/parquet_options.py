@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -54,10 +56,16 @@ class ParquetOptions:
         return codec, level
 
 
-def codec_arguments(options: ParquetOptions, of_input: dict[str, str]) -> dict[str, Any]:
-    """PyArrow's arguments: the codec that was named, or those that the input's columns have."""
+def codec_arguments(options: ParquetOptions, of_input: dict[str, str], columns: Iterable[str]) -> dict[str, Any]:
+    """PyArrow's arguments: the codec that was named, or those that the input's columns have.
+
+    Columns that the input does not have, such as those of a join's other side, get the one that most of these have.
+    """
     if options.compression is not None:
         codec, level = options.codec()
         return {"compression": codec, "compression_level": level}
+    if not of_input:
+        return {"compression": "snappy"}
     kept = {path: codec.replace("UNCOMPRESSED", "NONE") for path, codec in of_input.items()}
-    return {"compression": kept or "snappy"}
+    usual = Counter(kept.values()).most_common(1)[0][0]
+    return {"compression": {path: kept.get(path, usual) for path in columns}}

@@ -45,8 +45,9 @@ class ParquetWriter(PartWriter[_RowGroup]):
     """Row groups; see ``PartWriter``. Half of ``memory`` is for those that wait to be encoded and written.
 
     Tables may have dictionary columns where ``schema`` has strings; their dictionaries have the values that occur, in
-    order. ``codecs`` are those of the input's columns; ``keys`` are recorded as the sort order for later readers, and
-    so are the types that Arrow is told, ``arrow_schema``, where these are stored in the same way.
+    order. They may have integers where it has decimals, of 32 bits for up to 9 digits, or of 64 for up to 18.
+    ``codecs`` are those of the input's columns; ``keys`` are recorded as the sort order for later readers, and so are
+    the types that Arrow is told, ``arrow_schema``, where these are stored in the same way.
     Raises ``ArrowException`` for types that Parquet lacks.
     """
 
@@ -57,14 +58,16 @@ class ParquetWriter(PartWriter[_RowGroup]):
         super().__init__(options.row_group_rows or _rows_of_groups(), memory // 2, _GROWTH)
         self._file, self._schema, self._options = OutputFile(file, memory // 8), schema, options
         self._most_bytes = memory
-        self._arguments: dict[str, Any] = codec_arguments(options, codecs) | {
+        self._arguments: dict[str, Any] = {
             "write_page_index": options.page_index, "sorting_columns": _sorting_columns(schema, keys),
             "store_decimal_as_integer": True,  # with up to 18 digits: faster to encode, and not larger
         }  # fmt: skip
         empty = memoryview(self._without_rows(schema if arrow_schema is None else arrow_schema))
         self._joined = JoinedFile(empty)
         leaves = pq.ParquetFile(pa.BufferReader(empty)).schema
-        self._leaves = _leaves([leaves.column(at).path for at in range(len(leaves))], schema.names)
+        paths = [leaves.column(at).path for at in range(len(leaves))]
+        self._leaves = _leaves(paths, schema.names)
+        self._arguments |= codec_arguments(options, codecs, paths)
         self._deciding = threading.Lock()
         self._encodings: dict[str, Any] = {}
         self._encoded_alike = 0  # row groups begun so far
@@ -170,11 +173,13 @@ class ParquetWriter(PartWriter[_RowGroup]):
                 writer.write_table(table, row_group_size=table.num_rows)
 
     def _schema_of(self, table: pa.Table) -> pa.Schema:
-        """The file's schema, with dictionaries for the columns that the table has as such; stored, both are alike."""
-        if not any(map(pa.types.is_dictionary, table.schema.types)):
+        """The file's schema, with dictionaries and integers for the columns that the table has as such."""
+        if table.schema.types == self._schema.types:
             return self._schema
-        columns = zip(self._schema, table.schema.types, strict=True)
-        fields = [field.with_type(kind) if pa.types.is_dictionary(kind) else field for field, kind in columns]
+        fields = [
+            field.with_type(kind) if pa.types.is_dictionary(kind) or pa.types.is_decimal(field.type) else field
+            for field, kind in zip(self._schema, table.schema.types, strict=True)
+        ]
         return pa.schema(fields, self._schema.metadata)
 
     def _append(self, encoded: _RowGroup) -> None:

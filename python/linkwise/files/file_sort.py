@@ -20,7 +20,7 @@ from linkwise.columns.row_checksum import RowChecksum, check_same_rows
 from linkwise.columns.sort_keys import Selection, SortKey
 from linkwise.columns.string_codes import StringCodes
 from linkwise.files.first_rows import FirstRows
-from linkwise.files.reading.reader import Reader
+from linkwise.files.reading.reader import Reader, Stored
 from linkwise.files.reading.within_memory import BATCHES_IN_MEMORY, is_too_large, read_within
 from linkwise.files.writing.writer import TableWriter
 from linkwise.interop.containers import ONE_COLUMN, Contents
@@ -34,21 +34,22 @@ WORTH_PACKING = 32 << 20
 """Bytes of a table from which its rows are packed; smaller ones mostly stay in the caches."""
 
 _FIRST_LOOK = 1 << 12  # rows of a part that are checked for order when it is read
+_LEAST_STORED = 1 << 16  # rows of a file; of fewer, strings and decimals are copied as soon
 _KEY_BYTES = 12  # per row, with its number
 
 
 class FileSort:
     """One sort of a reader's rows within a memory limit.
 
-    ``into_dictionaries``: whether the rows are written to a file that has dictionaries for strings.
+    ``as_stored``: whether they are written to a file that stores strings and decimals as they are read; see ``Stored``.
     """
 
     def __init__(
         self, reader: Reader, keys: list[SortKey], selection: Selection, execution: ExecutionOptions, memory: int,
-        directory: Path | None, *, into_dictionaries: bool = False,
+        directory: Path | None, *, as_stored: bool = False,
     ) -> None:  # fmt: skip
         self._reader, self._keys, self._selection, self._execution = reader, keys, selection, execution
-        self._memory, self._directory, self._into_dictionaries = memory, directory, into_dictionaries
+        self._memory, self._directory, self._as_stored = memory, directory, as_stored
         self._reports: list[SortReport] = []
         self._steps = Steps("read")
 
@@ -58,7 +59,7 @@ class FileSort:
             return self._fetch_few(writer)
         start_beside(self._execution, _KEY_BYTES * (self._reader.rows or 0))
         size, all_come_out = self._reader.size or 0, self._selection.is_everything
-        codes = self._string_codes() if self._into_dictionaries else None
+        codes = self._read_stored() if self._as_stored else None
         parts = _Parts(self._keys, size, codes, all_come_out=all_come_out, verify=bool(self._execution.verify))
         read = read_within([self._reader], self._memory, parts.read)
         if read.everything is None:
@@ -74,12 +75,13 @@ class FileSort:
         self._steps.begin("")
         return self._reports[0].after(self._steps)
 
-    def _string_codes(self) -> StringCodes | None:
-        """Codes for the strings that the reader has, but for keys, which are from now on read with dictionaries."""
+    def _read_stored(self) -> StringCodes | None:
+        """Have columns read as they are stored, but for strings that are keys; returns codes for the strings."""
         sorted_by = outer_columns([key.column for key in self._keys], self._reader.columns)
-        names = [name for name in self._reader.strings_with_few_values() if name not in sorted_by]
-        self._reader.read_dictionaries(names)
-        return StringCodes(names) if names else None
+        found = self._reader.storable(_LEAST_STORED)
+        strings = [name for name in found.strings if name not in sorted_by]
+        self._reader.read_stored(Stored(strings, found.decimals))
+        return StringCodes(strings) if strings else None
 
     def _write_table(self, table: pa.Table, writer: TableWriter, parts: _Parts) -> None:
         """Sort a table and write it; each core gathers and encodes a part at a time."""

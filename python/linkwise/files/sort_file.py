@@ -217,7 +217,7 @@ def sort_reader(
             writer.expect_all_of(reader)
         report = sort_into(
             writer, reader, keys, execution, selection, memory, temporary_directory, check_room=is_checked,
-            into_dictionaries=writer.takes_dictionaries,
+            as_stored=writer.takes_stored,
         )  # fmt: skip
     whole = dataclasses.replace(report, wall_seconds=time.perf_counter() - began)
     log.info("%s, from files to a file: %s", whole.shown_line(), whole.told_plan())
@@ -226,17 +226,17 @@ def sort_reader(
 
 def sort_into(
     writer: TableWriter, reader: Reader, keys: list[SortKey], execution: ExecutionOptions, selection: Selection,
-    memory: int, temporary_directory: str | Path | None, *, check_room: bool, into_dictionaries: bool = False,
+    memory: int, temporary_directory: str | Path | None, *, check_room: bool, as_stored: bool = False,
 ) -> SortReport:  # fmt: skip
     """Sort a reader's rows into an open writer; with ``check_room``, check first that the runs fit on the disk.
 
-    For ``into_dictionaries`` see ``FileSort``.
+    For ``as_stored`` see ``FileSort``.
     """
     directory = None if temporary_directory is None else Path(temporary_directory)
     if check_room and is_too_large([reader], memory):
         check_room_for_runs([reader], directory)
     with unchanged([reader]):
-        sort = FileSort(reader, keys, selection, execution, memory, directory, into_dictionaries=into_dictionaries)
+        sort = FileSort(reader, keys, selection, execution, memory, directory, as_stored=as_stored)
         return sort.run(writer)
 
 

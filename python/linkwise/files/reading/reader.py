@@ -82,6 +82,15 @@ class Part(NamedTuple):
     """Makes a table of the named columns, or of all requested ones for ``None``; may be called several times."""
 
 
+class Stored(NamedTuple):
+    """Columns that are read as Parquet files store them, which is faster than what PyArrow makes of them."""
+
+    strings: list[str]
+    """Of strings or bytes with few distinct values: as dictionary columns."""
+    decimals: list[str]
+    """As the integers of their digits: of 32 bits for up to 9 digits, otherwise of 64."""
+
+
 class Piece(NamedTuple):
     """A part of a file that can be read independently."""
 
@@ -139,12 +148,13 @@ class Reader(ABC):
         """Approximate bytes, in the files, of what is read; 0 if unknown."""
         return 0
 
-    def strings_with_few_values(self) -> list[str]:
-        """The columns that ``everything`` can read with dictionaries, without making strings of them first."""
-        return []
+    def storable(self, least_rows: int) -> Stored:
+        """The columns for ``read_stored``; none if files have fewer rows on average, which are soon read otherwise."""
+        del least_rows
+        return Stored([], [])
 
-    def read_dictionaries(self, columns: Sequence[str]) -> None:  # noqa: B027 - only of what the above names
-        """Have ``everything`` read these columns as dictionary columns; ``schema`` stays as it is."""
+    def read_stored(self, columns: Stored) -> None:  # noqa: B027 - only what ``storable`` returns
+        """Have ``everything`` read these columns as they are stored; ``schema`` stays as it is."""
 
     def pieces(self) -> list[Piece]:
         """The independently readable pieces, in order. Call before ``keep`` and ``leave_out``."""

@@ -11,7 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from linkwise._typing import Rows
-from linkwise.files.reading.reader import Candidates, Found, Part, Reader, Seen, in_parts, not_looked_at, size_of_all
+from linkwise.files.reading.reader import (
+    Candidates,
+    Found,
+    Part,
+    Reader,
+    Seen,
+    Stored,
+    in_parts,
+    not_looked_at,
+    size_of_all,
+)
 from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
 
@@ -72,15 +82,17 @@ class SeveralTables(Reader):
         """See ``Reader``."""
         return sum(reader.stored_bytes for reader in self._readers)
 
-    def strings_with_few_values(self) -> list[str]:
+    def storable(self, least_rows: int) -> Stored:
         """See ``Reader``."""
-        first, *others = (reader.strings_with_few_values() for reader in self._readers)
-        return [name for name in first if all(name in other for other in others)]
+        if (self.rows or 0) < least_rows * len(self._readers):
+            return Stored([], [])
+        of_each = [reader.storable(0) for reader in self._readers]
+        return Stored(_in_all([each.strings for each in of_each]), _in_all([each.decimals for each in of_each]))
 
-    def read_dictionaries(self, columns: Sequence[str]) -> None:
+    def read_stored(self, columns: Stored) -> None:
         """See ``Reader``."""
         for reader in self._readers:
-            reader.read_dictionaries(columns)
+            reader.read_stored(columns)
 
     @property
     def rows(self) -> int | None:
@@ -129,6 +141,12 @@ class SeveralTables(Reader):
         """See ``Reader``."""
         for reader in self._readers:
             reader.check_unchanged()
+
+
+def _in_all(lists: Sequence[list[str]]) -> list[str]:
+    """What is in all of the lists, in the order of the first."""
+    first, *others = lists
+    return [name for name in first if all(name in other for other in others)]
 
 
 def _joined_part(parts: Sequence[Part]) -> Part:

@@ -61,7 +61,7 @@ class DirectoryWriter:
     ``is_grouped``: whether the rows of each directory are consecutive.
     """
 
-    takes_dictionaries = False
+    takes_stored = False
     """See ``Writer``."""
 
     def __init__(

@@ -157,8 +157,8 @@ class Writer:
         return self._kind
 
     @property
-    def takes_dictionaries(self) -> bool:
-        """Whether tables may have dictionary columns instead of strings, which are strings in the file."""
+    def takes_stored(self) -> bool:
+        """Whether tables may have dictionary columns for strings, and integers for decimals; see ``Stored``."""
         return self._kind == "parquet" and self._check is None
 
     def __enter__(self) -> Self:
@@ -192,7 +192,7 @@ class Writer:
                 self._write_array(contents)
                 return
             if self._stream is None:
-                self._stream = self._open_stream(contents.schema)
+                self._stream = self._open_stream(self._schema or contents.schema)
             self._rows += contents.num_rows
             self._stream.write_table(self._writable(contents))
 
@@ -206,7 +206,7 @@ class Writer:
         """See ``TableWriter``."""
         with one_clear_line("write", self._path):
             if self._stream is None:
-                self._stream = self._open_stream(make(0, 0).schema)
+                self._stream = self._open_stream(self._schema or make(0, 0).schema)
             before = self._rows
             self._rows += rows
             at_once = self._stream.part_rows if of_many else self._stream.rows_of_parts(rows)

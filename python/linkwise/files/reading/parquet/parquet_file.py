@@ -21,7 +21,8 @@ from linkwise.files.formats import one_clear_line
 from linkwise.files.locations import RemoteFile
 from linkwise.files.reading.parquet.checked_chunks import CheckedChunks
 from linkwise.files.reading.parquet.statistics import groups_with, strings_with_few_values
-from linkwise.files.reading.reader import Piece, TableReader, bytes_of_rows
+from linkwise.files.reading.parquet.stored_decimals import narrow_decimals, without_decimals
+from linkwise.files.reading.reader import Piece, Stored, TableReader, bytes_of_rows
 from linkwise.runtime.parallel import in_order
 
 _LONG_PAGE = 1 << 20  # bytes that most writers put into a page at most, before compression
@@ -40,7 +41,8 @@ class ParquetFile(TableReader):
     def __init__(self, path: Path | RemoteFile, *, spool: IO[bytes] | None = None) -> None:
         super().__init__(path, "parquet")
         self._file = path
-        self._with_dictionaries: list[str] = []  # columns that everything() reads as dictionary columns
+        self._as_stored = Stored([], [])  # columns that everything() reads so …
+        self._stored: pq.FileMetaData | None = None  # … by metadata that say so
         self._sampled: int | None = None  # bytes of a row
         self._spool = spool  # an unnamed temporary file, closed with this reader
         with one_clear_line("read", path):
@@ -60,10 +62,14 @@ class ParquetFile(TableReader):
                 self._is_read_by_groups = any(map(has_dictionary_inside, self.schema.types))
                 self._estimate(file)
 
-    def _open(self, *, in_pages: bool = False, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    def _open(
+        self, *, in_pages: bool = False, dictionaries: Sequence[str] = (), metadata: pq.FileMetaData | None = None
+    ) -> pq.ParquetFile:
         # Pre-buffering would keep what was read, and fetch whole row groups for their first rows.
         buffer = _PAGE if in_pages else 0
-        how: Any = {"metadata": self._metadata, "page_checksum_verification": True, "read_dictionary": dictionaries}
+        how: Any = {
+            "metadata": metadata or self._metadata, "page_checksum_verification": True, "read_dictionary": dictionaries,
+        }  # fmt: skip
         if isinstance(self._file, Path):
             # A buffer that stays in the caches: whole column chunks would be read into new memory.
             return pq.ParquetFile(self._file, pre_buffer=False, buffer_size=buffer or _BUFFER, **how)
@@ -174,19 +180,28 @@ class ParquetFile(TableReader):
         self._groups = [group for group in self._groups if first <= group < end]
         self.size = self._row_bytes * int(self._lengths[self._groups].sum())
 
-    def strings_with_few_values(self) -> list[str]:
-        """See ``Reader``. Not the columns of the filter, which is for strings."""
-        if self._plain is not None or not self._are_found_by_name:
-            return []
-        names = [
-            name for name in self.columns if name not in self._referenced and is_text(self.schema.field(name).type)
-        ]
+    def storable(self, least_rows: int) -> Stored:
+        """See ``Reader``. Not the columns of the filter, which is for strings and decimals."""
+        is_worth_it = int(self._lengths[self._groups].sum()) >= least_rows
+        if not is_worth_it or self._plain is not None or not self._are_found_by_name:
+            return Stored([], [])
+        names = [name for name in self.columns if name not in self._referenced]
+        texts = [name for name in names if is_text(self.schema.field(name).type)]
+        metadata = self._chunks.metadata
         with one_clear_line("read", self.path):
-            return strings_with_few_values(self._chunks.metadata, names, self._groups)
+            strings = strings_with_few_values(metadata, texts, self._groups)
+            return Stored(strings, narrow_decimals(metadata, self.schema, names))
 
-    def read_dictionaries(self, columns: Sequence[str]) -> None:
+    def read_stored(self, columns: Stored) -> None:
         """See ``Reader``."""
-        self._with_dictionaries = list(columns)
+        self._as_stored = columns
+        with one_clear_line("read", self.path):
+            metadata = self._chunks.metadata
+            self._stored = without_decimals(metadata, columns.decimals) if columns.decimals else metadata
+
+    def _open_stored(self) -> pq.ParquetFile:
+        """The file, to be read as ``read_stored`` has it."""
+        return self._open(dictionaries=self._as_stored.strings, metadata=self._stored)
 
     @property
     def _are_found_by_name(self) -> bool:

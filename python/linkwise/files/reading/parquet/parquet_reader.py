@@ -21,6 +21,7 @@ from linkwise.files.reading.filtered_part import FilteredPart, rows_that_pass
 from linkwise.files.reading.parquet.pages import PageReader
 from linkwise.files.reading.parquet.parquet_file import ParquetFile, fixed_bytes
 from linkwise.files.reading.parquet.statistics import Bounds, integer_bounds, is_clustered
+from linkwise.files.reading.parquet.stored_decimals import with_integers
 from linkwise.files.reading.reader import Candidates, Found, Part, Seen, not_looked_at
 from linkwise.interop.containers import Contents
 from linkwise.runtime.parallel import in_order
@@ -48,20 +49,22 @@ class ParquetReader(ParquetFile):
 
     def _decoded(self, kept: Callable[[pa.Table], pa.Table]) -> Iterator[pa.Table]:
         """What ``kept`` returns for each row group, or for all of them as one table, decoded by all cores."""
-        coded = self._with_dictionaries
 
         def decoded(groups: list[int]) -> pa.Table:
             use_threads = len(groups) > 1 or self._columns_are_divided
-            with self._open(dictionaries=coded) as file:
+            with self._open_stored() as file:
                 table = file.read_row_groups(groups, columns=self._named, use_threads=use_threads)
-            return kept(with_sound_dictionaries(table, but=coded))
+            return kept(self._as_integers(with_sound_dictionaries(table, but=self._as_stored.strings)))
 
         if not self._groups:
-            with self._open() as file:
-                return iter([kept(file.schema_arrow.empty_table())])
+            with self._open_stored() as file:
+                return iter([kept(self._as_integers(file.schema_arrow.empty_table()))])
         if self._is_read_by_groups or self._are_divided:
             return in_order((partial(decoded, [group]) for group in self._groups), most_ahead=len(self._groups))
         return iter([decoded(self._groups)])
+
+    def _as_integers(self, table: pa.Table) -> pa.Table:
+        return with_integers(table, self.schema, self._as_stored.decimals)
 
     def parts(self, rows: int, most_bytes: int) -> Iterator[Part]:
         """See ``Reader``. Row groups, small ones combined; if one is too large, all are decoded in sequence."""

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 Bounds = Mapping[int, tuple[int, int]]
 """The least and the greatest value in row groups, as integers in the column's unit."""
 
-_LEAST_ROWS = 1 << 16  # of fewer, the strings are copied as soon
 _SMALL_DICTIONARY = 1 << 14  # bytes, compressed
 _INDEX_BYTES = 1.5  # per value at most, on average
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
@@ -48,8 +47,6 @@ def groups_with(metadata: pq.FileMetaData, column: str, least: Any, greatest: An
 
 def strings_with_few_values(metadata: pq.FileMetaData, names: Collection[str], groups: Sequence[int]) -> list[str]:
     """Those string and binary columns with few distinct values, by the dictionaries of these row groups."""
-    if sum(metadata.row_group(group).num_rows for group in groups) < _LEAST_ROWS:
-        return []
     columns = map(metadata.schema.column, range(metadata.num_columns))
     places = {column.path: at for at, column in enumerate(columns) if column.physical_type == "BYTE_ARRAY"}
 
