@@ -149,7 +149,7 @@ class Reader(ABC):
         return 0
 
     def storable(self, least_rows: int) -> Stored:
-        """The columns for ``read_stored``; none if files have fewer rows on average, which are soon read otherwise."""
+        """The columns for ``read_stored``; none if the files have fewer rows on average: it would not save time."""
         del least_rows
         return Stored([], [])
 
