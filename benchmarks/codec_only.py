@@ -35,12 +35,13 @@ def copy(*sources: str, out: str) -> None:
     """Decode all rows, and encode them; of two tables, those of their join."""
     options = FileOptions()
     readers = [open_reader([Path(source)], options) for source in sources]
-    stored = readers[0].storable(0) if len(readers) == 1 else Stored([], [])  # as sorts keep them
+    first, *others = readers
+    stored = Stored([], []) if others else first.storable(0)  # as sorts read them, and joins do not
     codes = StringCodes(stored.strings)
-    readers[0].read_stored(stored)
+    first.read_stored(stored)
     table = beside(*(reader.everything(codes.coded) for reader in readers))
-    schema = readers[0].schema if len(readers) == 1 else table.schema
-    with Writer(Path(out), options, like=readers[0], schema=schema) as writer:
+    schema = table.schema if others else first.schema
+    with Writer(Path(out), options, like=first, schema=schema) as writer:
         writer.write_parts(
             table.num_rows, table.nbytes // table.num_rows,
             lambda first, count: codes.with_dictionaries(table.slice(first, count)),

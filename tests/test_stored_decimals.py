@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import linkwise
 from linkwise import _core
+from linkwise.encoders.parquet_writer import ParquetWriter
 from linkwise.files import file_sort
 from linkwise.files.reading.parquet.parquet_reader import ParquetReader
 
@@ -81,6 +82,27 @@ def test_many_integers_of_bytes() -> None:
 def test_what_cannot_be_decoded(size: int, width: int, to: int) -> None:
     with pytest.raises(linkwise.UsageError):
         _core.decode_big_endian(np.zeros(size, np.uint8), width, to)
+
+
+@pytest.mark.usefixtures("all_stored")
+@pytest.mark.parametrize("as_integer", [False, True])
+def test_what_is_sorted_are_integers(as_integer: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the rows that are read to those that are encoded, keys included."""
+    seen: list[dict[str, pa.DataType]] = []
+    for owner, name in ((file_sort._Parts, "read"), (ParquetWriter, "_encoded")):
+        method = getattr(owner, name)
+
+        def see(self: Any, table: pa.Table, method: Any = method) -> Any:
+            seen.append(dict(zip(table.schema.names, table.schema.types, strict=True)))
+            return method(self, table)
+
+        monkeypatch.setattr(owner, name, see)
+    pq.write_table(table_of(300), tmp_path / "in.parquet", store_decimal_as_integer=as_integer)
+    linkwise.sort_file(tmp_path / "in.parquet", tmp_path / "out.parquet", by="d18")
+    assert len(seen) == 2
+    for types in seen:
+        assert [types[name] for name in ("d1", "d9", "d10", "d18")] == [pa.int32()] * 2 + [pa.int64()] * 2
+        assert [types[name] for name in ("d19", "d38")] == [KINDS["d19"], KINDS["d38"]]
 
 
 @pytest.mark.usefixtures("all_stored")

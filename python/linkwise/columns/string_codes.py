@@ -73,7 +73,8 @@ class _Codes:
         """An array of the values with these codes; its dictionary has those that occur, in order."""
         values, ranks = self._in_order()
         numbers, valid = _numbers_of(codes)
-        is_here = _occurring(numbers if valid is None else numbers[valid.view(bool)], len(ranks))[ranks.argsort()]
+        are_here = _occurring(numbers if valid is None else numbers[valid.view(bool)], len(ranks))
+        is_here = are_here[ranks.argsort()]  # of each value, in order
         if not is_here.all():  # with fewer values, the file may number them by fewer bits
             ranks = np.maximum(np.cumsum(is_here, dtype=np.int32) - 1, 0)[ranks]
             values = list(compress(values, is_here))

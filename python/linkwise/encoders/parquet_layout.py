@@ -31,5 +31,9 @@ PAGES, PAGE_OFFSET = 1, 1
 
 def tail_of(metadata: Struct) -> bytes:
     """The last bytes of a file with this metadata."""
-    told = serialised(metadata)
-    return told + len(told).to_bytes(4, "little") + MAGIC
+    return with_tail(serialised(metadata))
+
+
+def with_tail(metadata: bytes) -> bytes:
+    """The same for metadata that are encoded already."""
+    return metadata + len(metadata).to_bytes(4, "little") + MAGIC

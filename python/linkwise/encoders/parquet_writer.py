@@ -176,10 +176,13 @@ class ParquetWriter(PartWriter[_RowGroup]):
         """The file's schema, with dictionaries and integers for the columns that the table has as such."""
         if table.schema.types == self._schema.types:
             return self._schema
-        fields = [
-            field.with_type(kind) if pa.types.is_dictionary(kind) or pa.types.is_decimal(field.type) else field
-            for field, kind in zip(self._schema, table.schema.types, strict=True)
-        ]
+
+        def is_stored_alike(kind: pa.DataType, field: pa.Field) -> bool:
+            is_decimal = pa.types.is_integer(kind) and pa.types.is_decimal(field.type)
+            return is_decimal or bool(pa.types.is_dictionary(kind))
+
+        columns = zip(self._schema, table.schema.types, strict=True)
+        fields = [field.with_type(kind) if is_stored_alike(kind, field) else field for field, kind in columns]
         return pa.schema(fields, self._schema.metadata)
 
     def _append(self, encoded: _RowGroup) -> None:

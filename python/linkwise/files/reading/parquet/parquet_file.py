@@ -42,7 +42,7 @@ class ParquetFile(TableReader):
         super().__init__(path, "parquet")
         self._file = path
         self._as_stored = Stored([], [])  # columns that everything() reads so …
-        self._stored: pq.FileMetaData | None = None  # … by metadata that say so
+        self._stored: pq.FileMetaData | None = None  # … by metadata that say so, where they are decimals
         self._sampled: int | None = None  # bytes of a row
         self._spool = spool  # an unnamed temporary file, closed with this reader
         with one_clear_line("read", path):
@@ -196,8 +196,8 @@ class ParquetFile(TableReader):
         """See ``Reader``."""
         self._as_stored = columns
         with one_clear_line("read", self.path):
-            metadata = self._chunks.metadata
-            self._stored = without_decimals(metadata, columns.decimals) if columns.decimals else metadata
+            decimals = columns.decimals
+            self._stored = without_decimals(self._chunks.metadata, decimals) if decimals else None
 
     def _open_stored(self) -> pq.ParquetFile:
         """The file, to be read as ``read_stored`` has it."""

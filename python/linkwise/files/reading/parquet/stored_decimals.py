@@ -49,14 +49,13 @@ def without_decimals(metadata: pq.FileMetaData, names: Collection[str]) -> pq.Fi
     out = pa.BufferOutputStream()
     metadata.write_metadata_file(out)
     told = bytes(out.getvalue()[len(layout.MAGIC) : -layout.TAIL])
-    begin, size = parse(told, layout.SCHEMA)  # what follows is as it is: there are many row groups
+    begin, size = parse(told, layout.SCHEMA)  # the row groups, which may be many, are kept as they are
     for element in _outer(begin[layout.SCHEMA][1][1]):
         if element[layout.NAME][1].decode(errors="surrogateescape") in names:
             for field in layout.OF_DECIMALS:
                 element.pop(field, None)
-    changed = serialised(begin)[:-1] + told[size:]
-    tail = changed + len(changed).to_bytes(4, "little") + layout.MAGIC
-    return pq.read_metadata(pa.BufferReader(layout.MAGIC + tail))
+    changed = serialised(begin)[:-1] + told[size:]  # without the byte that ends a struct
+    return pq.read_metadata(pa.BufferReader(layout.MAGIC + layout.with_tail(changed)))
 
 
 def _outer(elements: list[Struct]) -> Iterator[Struct]:
